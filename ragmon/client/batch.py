@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-
-from msgspec import Struct
+from typing import NamedTuple
 
 Line = tuple[int, bytes]
 """The number of a record, in the order of logging, and its JSON; 0 when it comes from disk."""
@@ -24,7 +23,7 @@ class RecordKind(str, Enum):
         return f"/v1/{self.value}"
 
 
-class Batch(Struct, frozen=True):
+class Batch(NamedTuple):
     """Records of one kind, oldest first, sent as one request and retried as one."""
 
     kind: RecordKind

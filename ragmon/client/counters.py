@@ -6,13 +6,12 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from types import TracebackType
-
-from msgspec import Struct
+from typing import NamedTuple
 
 _MAX_NOTICES = 200
 
 
-class Stats(Struct, frozen=True, kw_only=True):
+class Stats(NamedTuple):
     """Counts since the process started, of one ``Monitor``.
 
     Every record is counted: ``logged + recovered == sent + queued + spooled + all dropped``.

@@ -11,9 +11,10 @@ from ragmon.client.batch import Batch, Line, RecordKind
 from ragmon.client.clock import ClientClock
 from ragmon.client.counters import LogAccounting
 from ragmon.client.pending import PendingRecords
-from ragmon.client.responses import Reading, SendOutcome, ServerReceipt, read
+from ragmon.client.responses import Reading, SendOutcome, read
 
 if TYPE_CHECKING:
+    from ragmon.client.receipts import ServerReceipt
     from ragmon.client.transport import Transport
 
 _INDEX = re.compile(r"\[[^\[\]]*\]")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from ragmon.client.batch import RecordKind
 from ragmon.client.counters import ErrorBoundary, LogAccounting
 from ragmon.client.documents import DocumentReader
@@ -38,6 +36,8 @@ class Encoder:
         self._accounting = accounting
         self._defaults = defaults
         self._boundary = ErrorBoundary(accounting, "")
+        import msgspec  # noqa: PLC0415 - half of the time that the import takes
+
         self._json = msgspec.json.Encoder(enc_hook=_refuse)
 
     def encode(self, item: Item) -> bytes | None:

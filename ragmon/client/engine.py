@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragmon.client.address import Address
 from ragmon.client.backlog import Backlog
@@ -22,13 +20,16 @@ from ragmon.client.spool import Spool
 from ragmon.client.worker import SendingThread
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from ragmon.client.transport import Transport
 from ragmon.client.clock import ClientClock
 
 _GRACE_S = 0.2
 
 
-class EnginePlan(Struct, frozen=True, kw_only=True):
+class EnginePlan(NamedTuple):
     """Everything an engine is built from; a forked child builds its own."""
 
     address: Address
@@ -36,7 +37,7 @@ class EnginePlan(Struct, frozen=True, kw_only=True):
     spool_dir: Path | None
     options: Options
     clock: ClientClock
-    defaults: dict[str, object] = {}  # arguments of every query that does not give them
+    defaults: Mapping[str, object] = MappingProxyType({})  # of every query that does not give them
 
 
 class ClientEngine:

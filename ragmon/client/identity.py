@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from hashlib import blake2b
 
 from ragmon.client.limits import MAX_ID
 
@@ -34,6 +33,8 @@ class QueryIds:
 
 def text_id(text: str) -> str:
     """The id of a passage known by its text alone; the same in every process."""
+    from hashlib import blake2b  # noqa: PLC0415 - it loads OpenSSL, and few passages lack an id
+
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

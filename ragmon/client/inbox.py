@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from ragmon.client.batch import RecordKind
 from ragmon.client.counters import LogAccounting
 from ragmon.client.options import Options
 
 
-class Item(Struct, frozen=True, gc=False):
+class Item(NamedTuple):
     """One call, as the caller's thread left it."""
 
     kind: RecordKind

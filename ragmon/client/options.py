@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from typing import Any, NamedTuple
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
-class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Fields(NamedTuple):
+    """The options and their defaults."""
+
+    flush_interval_s: float = 1.0
+    max_batch_records: int = 500
+    max_batch_bytes: int = 512 * KIB
+    max_buffer_records: int = 50_000
+    max_buffer_bytes: int = 64 * MIB
+    connect_timeout_s: float = 3.0
+    read_timeout_s: float = 10.0
+    exit_timeout_s: float = 5.0
+    backoff_base_s: float = 0.5
+    backoff_cap_s: float = 30.0
+    blocked_wait_s: float = 60.0
+    gzip_over_bytes: int | None = None
+    spool_max_bytes: int = 256 * MIB
+    spool_scan_s: float = 30.0
+    ca_file: str | None = None
+    close_at_sigterm: bool = True
+
+
+class Options(_Fields):
     """Limits and timeouts of one ``Monitor``; every default suits a web application.
 
     Args:
@@ -36,24 +56,12 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ValueError: a limit is not positive.
     """
 
-    flush_interval_s: float = 1.0
-    max_batch_records: int = 500
-    max_batch_bytes: int = 512 * KIB
-    max_buffer_records: int = 50_000
-    max_buffer_bytes: int = 64 * MIB
-    connect_timeout_s: float = 3.0
-    read_timeout_s: float = 10.0
-    exit_timeout_s: float = 5.0
-    backoff_base_s: float = 0.5
-    backoff_cap_s: float = 30.0
-    blocked_wait_s: float = 60.0
-    gzip_over_bytes: int | None = None
-    spool_max_bytes: int = 256 * MIB
-    spool_scan_s: float = 30.0
-    ca_file: str | None = None
-    close_at_sigterm: bool = True
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+    def __new__(cls, **limits: Any) -> Options:
+        """The defaults, with these in their place."""
+        options = super().__new__(cls, **limits)
+        for name, value in options._asdict().items():
             if not isinstance(value, (bool, str, type(None))) and not value > 0:
                 raise ValueError(f"Options.{name} must be positive, got {value!r}")
+        return options

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Any, Union
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-from msgspec import Struct
+if TYPE_CHECKING:
+    from ragmon.client.receipts import ServerReceipt
+
 
 _RETRY = frozenset({0, 408, 425, 429})
 _REFUSED = frozenset({400, 422})
 _MAX_RETRY_AFTER_S = 300.0  # A longer one, as from a misconfigured proxy, is cut.
 
 
-class ServerResponse(Struct, frozen=True, kw_only=True):
+class ServerResponse(NamedTuple):
     """A response; status 0 when none came."""
 
     status: int = 0
@@ -32,34 +33,13 @@ class SendOutcome(Enum):
     BLOCKED = auto()  # send it again, but only an operator can change the answer
 
 
-class RejectedLine(Struct, frozen=True):
-    """One record the server did not take."""
-
-    line: int = 0
-    field: str = ""
-    error: str = ""
-
-
-class ServerReceipt(Struct, frozen=True):
-    """The server's account of a batch."""
-
-    accepted: int
-    duplicates: int = 0
-    rejected: list[RejectedLine] = []
-    # msgspec evaluates it, and Python 3.9 has no `X | Y` of types.
-    ignored_fields: Union[dict[str, Any], list[Any], None] = None  # noqa: UP007
-
-
-class Reading(Struct, frozen=True, kw_only=True):
+class Reading(NamedTuple):
     """An interpreted response."""
 
     outcome: SendOutcome
     reason: str = ""
     retry_after_s: float | None = None
     receipt: ServerReceipt | None = None
-
-
-_receipts = msgspec.json.Decoder(ServerReceipt)
 
 
 def read(answer: ServerResponse, now: float) -> Reading:
@@ -71,7 +51,9 @@ def read(answer: ServerResponse, now: float) -> Reading:
     """
     status = answer.status
     reason = f"status {status}" if status else answer.error
-    receipt = _receipt(answer.body)
+    from ragmon.client.receipts import receipt_in  # noqa: PLC0415 - msgspec is half of the import
+
+    receipt = receipt_in(answer.body)
     if 200 <= status < 300:
         if receipt is None:  # A login page, for example: the response is not from ragmon.
             return Reading(outcome=SendOutcome.BLOCKED, reason=f"{reason} that is no receipt")
@@ -111,10 +93,3 @@ def retry_after_s(value: str | None, now: float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return min(max(seconds, 0.0), _MAX_RETRY_AFTER_S)
-
-
-def _receipt(body: bytes) -> ServerReceipt | None:
-    try:
-        return _receipts.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from ragmon.client.limits import MAX_CHUNKS
 
 IMMUTABLE = frozenset({str, int, float, bool, type(None)})
@@ -22,11 +20,14 @@ _UNKNOWN_TEXT = 2_000
 _TEXT_NAMES = ("text", "page_content", "content")
 
 
-class Copied(Struct, gc=False):
+class Copied:
     """A document object with its attributes as they were."""
 
-    original: Any
-    attributes: dict[str, Any]
+    __slots__ = ("attributes", "original")
+
+    def __init__(self, original: object, attributes: dict[str, Any]) -> None:
+        self.original = original
+        self.attributes = attributes
 
 
 def copied(value: object) -> object:

@@ -12,9 +12,12 @@ import stat
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragmon.client.file_locks import OPEN_FLAGS, delete, lock, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SUFFIX = ".spool"
 _SEGMENT_BYTES = 4 << 20
