@@ -149,6 +149,11 @@ def _show(listed: TopicList) -> None:
         f"{len(listed.topics):,} topics of {listed.queries:,} queries; {gaps} marked ✗ fare worse"
         " than the rest (false-discovery rate 5 %). All of them: --json or --csv."
     )
+    if listed.clear_share is not None:
+        output.print(
+            f"Of the queries with a topic {percent_text(listed.clear_share)} are clearly of one;"
+            " the others lie between topics."
+        )
     if listed.read_share < 1.0:
         output.print(
             f"Of the stored queries {percent_text(listed.read_share)} were read"

@@ -39,6 +39,7 @@ class GroupedQueries(Struct, frozen=True, kw_only=True):
     labels: bytes  # int32 by query; -1: no topic, -2: no question was recorded
     distinct: int  # questions
     sampled: int  # distinct ones in which topics were looked for
+    clear: int  # queries that are clearly of one topic
 
 
 class TypicalQuestion(Struct, frozen=True, kw_only=True):
@@ -85,6 +86,7 @@ class TopicList(Struct, frozen=True, kw_only=True):
     read_share: float  # of the stored ones in that time; below 1 blocks were drawn evenly
     without_question: int  # their text was not recorded
     without_topic: int  # their question is like no other
+    clear_share: float | None  # of those with a topic: not between two; null: none has any
     distinct_questions: int
     topics: list[Topic]
 
@@ -139,6 +141,7 @@ def topic_list(
         read_share=read.read_share,
         without_question=int((~asked).sum()),
         without_topic=int((labels == -1).sum()),
+        clear_share=grouped.clear / int((labels >= 0).sum()) if (labels >= 0).any() else None,
         distinct_questions=grouped.distinct,
         topics=topics,
     )

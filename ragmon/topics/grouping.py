@@ -73,15 +73,15 @@ def group(
     model, of_sample = fit(sampled, SEED, breathe=breathe)
     words = names(text_of(places.tolist()), of_sample.tolist(), model.topics)
     breathe()
-    every, likeness = model.nearest(corpus.questions)
-    every = model.kept(every, likeness)
+    nearest = model.nearest(corpus.questions)
+    every = model.kept(nearest)
     recognized = recognize(
         [topic.known for topic in earlier.topics],
         BothLabels(earlier.model().recognized(sampled), of_sample, corpus.counts[places]),
         words,
         now,
     )
-    typical = _typical(every, likeness, corpus, model.topics)
+    typical = _typical(every, nearest.likeness, corpus, model.topics)
     groups = tuple(
         _group(origin, name, corpus.sequences[at].tolist())
         for origin, name, at in zip(recognized, words, typical, strict=True)
@@ -92,6 +92,7 @@ def group(
             labels=np.where(corpus.asked < 0, np.int32(-2), _of_asked(every, corpus)).tobytes(),
             distinct=len(corpus.questions),
             sampled=len(places),
+            clear=int(corpus.counts[nearest.is_clear].sum()),
         ),
         kept=_kept(model, groups, now),
     )

@@ -19,6 +19,8 @@ NEIGHBOURS = 10
 RESOLUTION = 1.0
 LEAST_LIKENESS = 0.12
 """A question less like every topic than this belongs to none."""
+LEAST_MARGIN = 0.07
+"""A question that is less ahead at its topic than this lies between topics."""
 LEAST_RECOGNIZED = 0.25
 """The same for topics of an earlier day, so that what is new does not seem to be theirs."""
 _PASSES = 4  # of assigning and moving the centroids
@@ -27,6 +29,19 @@ _PART = 65_536  # questions whose terms are looked up at a time
 
 Labels = NDArray[np.int32]
 Floats = NDArray[np.float32]
+
+
+class NearestTopics(NamedTuple):
+    """The nearest topic of each question."""
+
+    labels: Labels
+    likeness: Floats  # cosine to it
+    margin: Floats  # by which that exceeds the cosine to the next topic
+
+    @property
+    def is_clear(self) -> NDArray[np.bool_]:
+        """True for a question that is of one topic; false between topics, and where it has none."""
+        return (self.likeness >= LEAST_LIKENESS) & (self.margin >= LEAST_MARGIN)
 
 
 class TopicModel(NamedTuple):
@@ -42,34 +57,34 @@ class TopicModel(NamedTuple):
 
     def assign(self, questions: Questions) -> Labels:
         """The topic of each question; -1 where it is like none."""
-        return self.kept(*self.nearest(questions))
+        return self.kept(self.nearest(questions))
 
-    def nearest(self, questions: Questions) -> tuple[Labels, Floats]:
-        """The nearest topic of each question, and the cosine to it; a part of them at a time."""
+    def nearest(self, questions: Questions) -> NearestTopics:
+        """The nearest topic of each question; a part of them at a time."""
         parts = [
             self.likeness(self.weights.rows(questions.part(first, first + _PART)))
             for first in range(0, max(1, len(questions)), _PART)
         ]
-        labels, likeness = zip(*parts, strict=True)
-        return np.concatenate(labels), np.concatenate(likeness)
+        return NearestTopics(*map(np.concatenate, zip(*parts, strict=True)))
 
     def recognized(self, questions: Questions) -> Labels:
         """The same of later questions, whose words may be new; at most as many as are fitted."""
         unknown = float(self.weights.rarity.max(initial=0.0))
-        labels, likeness = self.likeness(self.weights.rows(questions, unknown))
-        return np.where(likeness >= LEAST_RECOGNIZED, labels, np.int32(-1))
+        nearest = self.likeness(self.weights.rows(questions, unknown))
+        return np.where(nearest.likeness >= LEAST_RECOGNIZED, nearest.labels, np.int32(-1))
 
     @staticmethod
-    def kept(labels: Labels, likeness: Floats) -> Labels:
+    def kept(nearest: NearestTopics) -> Labels:
         """Labels of what is like its topic; -1 for the rest."""
-        return np.where(likeness >= LEAST_LIKENESS, labels, np.int32(-1))
+        return np.where(nearest.likeness >= LEAST_LIKENESS, nearest.labels, np.int32(-1))
 
-    def likeness(self, rows: TermRows) -> tuple[Labels, Floats]:
-        """The nearest topic of each row, and the cosine to it."""
+    def likeness(self, rows: TermRows) -> NearestTopics:
+        """The nearest topic of each row."""
         labels = np.zeros(len(rows), dtype=np.int32)
         likeness = np.zeros(len(rows), dtype=np.float32)
+        margin = np.zeros(len(rows), dtype=np.float32)
         if not self.topics:
-            return labels, likeness
+            return NearestTopics(labels, likeness, margin)
         for first in range(0, len(rows), _BLOCK):
             starts = rows.starts[first : first + _BLOCK + 1]
             span = slice(int(starts[0]), int(starts[-1]))
@@ -79,9 +94,13 @@ class TopicModel(NamedTuple):
             parts = self.centroids[rows.columns[span]]
             parts *= rows.weights[span, None]
             scores = np.add.reduceat(parts, (starts[:-1] - starts[0])[filled], axis=0)
-            labels[first + filled] = scores.argmax(axis=1)
-            likeness[first + filled] = scores.max(axis=1)
-        return labels, likeness
+            best = scores.argmax(axis=1)
+            places = np.arange(len(filled)), best
+            labels[first + filled] = best
+            likeness[first + filled] = scores[places]
+            scores[places] = 0.0
+            margin[first + filled] = likeness[first + filled] - scores.max(axis=1)
+        return NearestTopics(labels, likeness, margin)
 
 
 def fit(
@@ -106,10 +125,9 @@ def fit(
     model = TopicModel(weights, _centroids(rows, labels, len(weights.terms)))
     for _ in range(_PASSES):
         breathe()
-        labels, likeness = model.likeness(rows)
-        labels = _of_size(model.kept(labels, likeness), least)
+        labels = _of_size(model.kept(model.likeness(rows)), least)
         model = TopicModel(weights, _centroids(rows, labels, len(weights.terms)))
-    return model, model.kept(*model.likeness(rows))
+    return model, model.kept(model.likeness(rows))
 
 
 def _of_size(labels: NDArray[np.int32], least: int) -> Labels:

@@ -8,7 +8,7 @@ import pytest
 from ragmon.topics.analysis import QueriesRead, topic_list
 from ragmon.topics.corpus import CorpusBuilder, sample_of
 from ragmon.topics.grouping import KeptModel, group
-from ragmon.topics.model import fit
+from ragmon.topics.model import LEAST_LIKENESS, fit
 from ragmon.topics.naming import names
 from ragmon.topics.outcomes import outcomes
 from ragmon.topics.terms import TermReader, words_of
@@ -229,3 +229,16 @@ def test_a_topic_that_appears_is_new():
     }  # fmt: skip
     assert second["refund"].first_seen == 2.0
     assert len({topic.id for topic in second.values()}) == 4
+
+
+def test_questions_between_two_topics_are_not_clear():
+    things = ("shoes", "books", "lamps", "coats", "bikes", "tents", "rings", "vases")
+    clear = [f"{topic} of {one} {other}" for topic in ("refund deadline", "shipping cost")
+             for one in things for other in things]  # fmt: skip
+    reader = TermReader()
+    model, _ = fit(reader.read(clear), 1)
+    nearest = model.nearest(reader.read([*clear, "refund shipping", "zebra"]))
+    assert nearest.is_clear[:-2].mean() > 0.9
+    assert nearest.is_clear[-2:].tolist() == [False, False]
+    assert model.kept(nearest)[-2:].tolist()[1] == -1
+    assert nearest.likeness[-2] > LEAST_LIKENESS
