@@ -16,6 +16,7 @@ class World:
     level: float = 0.1
     season: float = 0.0  # half the swing of the level over a day
     weekend: float = 0.0  # added to the level on Saturday and Sunday
+    drift: float = 0.0  # half the swing of the level over sixty days, as the mix of queries moves
     day_effect: float = 0.0  # standard deviation of a day's own level
     noise: float = 0.0  # standard deviation of AR(1) noise of the level, over 20 minutes
     storms: float = 0.0  # retry storms a day
@@ -57,6 +58,7 @@ class Traffic:
         fresh = rng.normal(0.0, world.noise, self.runs)
         self._noise = keep * self._noise + np.sqrt(1 - keep**2) * fresh
         season = world.season * np.sin(_phase(minute))
+        season += world.drift * np.sin(2.0 * np.pi * (minute - MONDAY) / (60 * DAY))
         return world.level + season + _weekend(minute) * world.weekend + self._day + self._noise
 
     def draw(self, minute: int, level: np.ndarray, share: float = 1.0) -> np.ndarray:
