@@ -124,6 +124,7 @@ class IncidentSection:
         lost: list[LostNotification] = [
             one for one in queue.dead_letters if one.incident == main.incident_id
         ]
+        missing, topics = _missing((main, *alerts)), _topics((main, *alerts))
         # Silences may name other pipelines.
         silences = await self._alerts.silences() if readable is None else []
         return self._renderer.page(
@@ -141,9 +142,9 @@ class IncidentSection:
             now=now,
             figures=await self._figures(main, incident, now),
             slices=driving_slices(main),
-            missing=_missing((main, *alerts)),
-            topics=_topics((main, *alerts)),
-            lookup=lookup_text(main.evidence) if main.evidence else "",
+            missing=missing,
+            topics=topics,
+            lookup="" if missing or topics or not main.evidence else lookup_text(main.evidence),
             timeline=timeline(alerts),
             sent=list(reversed(incident.notifications)) if incident else [],
             lost=lost,

@@ -64,11 +64,11 @@ def test_a_dashboard_leads_to_the_incident_of_an_alert(site, asked, leads_to):
 class KnownAlerts:
     """Alerts as a daemon would have them."""
 
-    def __init__(self, alerts, lost=()) -> None:
+    def __init__(self, alerts, lost=(), sinks=("pager", "chat")) -> None:
         self._alerts_by_name = {alert.episode: alert for alert in alerts}
         self._alerts_by_name |= {alert.fingerprint: alert for alert in alerts}
         self._shown = [
-            describe_incident(one, [notice("escalated", one.alerts[0], sinks=("pager", "chat"))])
+            describe_incident(one, [notice("escalated", one.alerts[0], sinks=sinks)])
             for one in incidents(alerts, NOW)
         ]
         self._lost = list(lost)
@@ -99,15 +99,15 @@ class KnownAlerts:
         )
 
 
-def section(site, *alerts, lost=()) -> IncidentSection:
+def section(site, *alerts, **fields) -> IncidentSection:
     series = LiveSeries(site.daemon._engine, site.daemon._clock, query_timeout_s=10.0)
-    return IncidentSection(series, KnownAlerts(alerts, lost), Renderer(Assets()))
+    return IncidentSection(series, KnownAlerts(alerts, **fields), Renderer(Assets()))
 
 
-def shown(site, *alerts, path="incident", name="f00d", lost=()) -> HtmlPage:
+def shown(site, *alerts, path="incident", name="f00d", **fields) -> HtmlPage:
     request = Request({"type": "http", "query_string": b"", "headers": [],
                        "path_params": {"name": name}})  # fmt: skip
-    answer = asyncio.run(getattr(section(site, *alerts, lost=lost), path)(request))
+    answer = asyncio.run(getattr(section(site, *alerts, **fields), path)(request))
     page = HtmlPage(answer.body.decode())
     check_policy(page)
     return page
@@ -151,6 +151,18 @@ def test_it_says_in_plain_words(site, text):
     likely = replace(alert().evidence, slices=(replace(slices[0], probability=0.9), *slices[1:]))
     page = shown(site, replace(alert(), evidence=likely))
     assert text in page.text
+
+
+def test_a_notification_that_no_sink_takes_says_so(site):
+    page = shown(site, alert(), sinks=())
+    assert "notification sent to no sink :" in page.text
+
+
+def test_examples_are_awaited_until_some_are_there(site):
+    waiting = replace(alert().evidence, lookup="waiting")
+    assert "still being looked up" not in shown(site, replace(alert(), evidence=waiting)).text
+    none = replace(waiting, missing=None, topics=())
+    assert "still being looked up" in shown(site, replace(alert(), evidence=none)).text
 
 
 def test_it_leads_on(site):
