@@ -254,3 +254,8 @@ def traces_of(folder):
             for each in decoded.spans:
                 by_trace.setdefault(each.trace_id, []).append(each)
     return by_trace.values()
+
+
+def test_the_model_of_a_call_that_says_to_be_a_chain():
+    told = {KIND: "CHAIN", "input.value": "why?", "output.value": "so", "llm.model_name": "m"}
+    assert explain([span(1, 0, told)], NOW).queries[0].fields["model"].key == "llm.model_name"

@@ -85,6 +85,7 @@ def read(span: Span, facts: SpanFacts) -> None:
             "query", asked_in if facts.role == CHAIN else question, query, "input.value"
         )
         if facts.role == CHAIN:
+            facts.set("model", name(attributes.get("llm.model_name")), "llm.model_name")
             facts.set_lazily("answer", answer, attributes.get("output.value"), "output.value")
             facts.set_lazily(
                 "passages", passages_in, attributes.get("output.value"), "output.value"
