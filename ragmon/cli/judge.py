@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the forecast, ask, start the run and follow it; or print the report."""
     session = remote.session(args)
     if args.action == "report":
-        judge_report.run(args, session)
+        judge_report.show(args, session)
         return 0
     args.since = args.since or _SINCE
     args.limit = _LIMIT if args.limit is None else args.limit

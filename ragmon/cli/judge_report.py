@@ -25,7 +25,7 @@ _UNKNOWN = "–"
 _MOST_SLICES = 12  # of one judge
 
 
-def run(args: argparse.Namespace, session: Connection) -> None:
+def show(args: argparse.Namespace, session: Connection) -> None:
     """Ask and print."""
     names = ("pipeline", "since", "limit")
     asked = {name: str(value) for name in names if (value := getattr(args, name))}

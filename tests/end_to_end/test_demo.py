@@ -39,10 +39,10 @@ def demo(tmp_path):
 
 
 def rows(text: str) -> dict[str, list[float | None]]:
-    """The table of what happened: error, zero, hit@3, attribution, grounding, liked."""
-    found = re.findall(r"^ ?[0-9:]{5}–\S+ +(\S.*?\S)  +([0-9.–][0-9. –]+)$", text, re.MULTILINE)
+    """The table of what happened, in percent: error, zero, hit@3, attribution, grounding, liked."""
+    found = re.findall(r"^ ?[0-9:]{5}–\S+ +(\S.*?\S)  +([0-9.–][0-9. –%]+)$", text, re.MULTILINE)
     return {
-        what: [None if cell == "–" else float(cell) for cell in cells.split()]
+        what: [None if cell == "–" else float(cell) for cell in cells.replace(" %", "").split()]
         for what, cells in found
     }
 
@@ -57,8 +57,8 @@ def test_it_tells_the_day_in_numbers_and_ends(demo, tmp_path):
     assert [line for line in text.splitlines() if line.startswith("{")] == []  # no log as JSON
     told = rows(text)
     assert told.keys() == {"before", "index outage", "2026.1", "2026.2-fast"}
-    assert told["index outage"][1] == 1.0  # every query of it retrieved nothing
-    assert told["before"][1] < 0.2
+    assert told["index outage"][1] == 100.0  # every query of it retrieved nothing
+    assert told["before"][1] < 20.0
     assert told["2026.2-fast"][2] < told["2026.1"][2]
     assert told["2026.2-fast"][4] < told["2026.1"][4]  # the embedded judge has read them
     assert list(tmp_path.glob("ragmon-demo-*")) == []
@@ -99,9 +99,9 @@ def test_a_language_model_judges_a_sample_where_one_is_configured(demo, monkeypa
     assert judged == {"extract", "verify", "rubric", "useful"}
     text = output.read_text()
     (row,) = re.findall(
-        r"^ ?faithfulness/llm +([0-9.]+) +([0-9.]+) – ([0-9.]+) +(\d+)", text, re.MULTILINE
+        r"^ ?faithfulness/llm +([0-9.]+) % +([0-9.]+) – ([0-9.]+) % +(\d+)", text, re.MULTILINE
     )
     estimate, lower, upper, samples = map(float, row)
-    assert 0 < lower < estimate < upper <= 1
+    assert 0 < lower < estimate < upper <= 100
     assert samples >= 90
     assert re.search(r"^ ?hit@3/judge ", text, re.MULTILINE)
