@@ -121,6 +121,7 @@ class AlertTimeline:
         self.book = AlertBook()
         self.silences: tuple[Silence, ...] = ()
         self.catching_up = False
+        self.begun_anew = False  # the detectors, since they were saved
         self._build = build
         self._timing = timing
         self._maintenance = maintenance
@@ -184,7 +185,7 @@ class AlertTimeline:
         try:
             self.detection.load(state, list(buckets))
         except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
-            self.detection = self._build()
+            self._begin_anew()
             return Notice("detection_state_unreadable", {"error": str(error)}, warning=True)
         return None
 
@@ -202,6 +203,11 @@ class AlertTimeline:
         self.detection.begin(first if self.catching_up else now)
         if self.catching_up:
             yield Step(notices=(Notice("backfill_started", {"since": first}),))
+
+    def _begin_anew(self) -> None:
+        """Forget all streams: what was saved of them has rows that mean other streams from now."""
+        self.detection = self._build()
+        self.begun_anew = True
 
     def _follow_records(self, batch: ObservationBatch, now: float) -> Iterator[Step]:
         """Judge history: the minute under judgement follows the records."""
@@ -238,7 +244,7 @@ class AlertTimeline:
             ahead_s = (log.frontier - due) * MINUTE_S
             yield Step(notices=(Notice("clock_was_wrong", {"ahead_s": ahead_s}, warning=True),))
             baseline = self.detection.baseline
-            self.detection = self._build()
+            self._begin_anew()
             self.detection.use_baseline(baseline)
             self.detection.begin(now)
         elif due - log.frontier > _ABSENT:

@@ -283,6 +283,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     """The changes of one turn of detection, saved as a whole."""
 
     state: bytes  # of the detectors
+    begun_anew: bool = False  # the detectors: every bucket saved before goes
     buckets: Iterable[minutes.SavedMinute]  # those that changed; made while they are saved
     oldest: tuple[int, ...]  # older buckets of each tier go
     book: bytes  # of the alerts

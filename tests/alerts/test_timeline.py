@@ -90,3 +90,4 @@ def test_what_an_operator_should_know_of_comes_as_notices():
     notice = broken.load(b"no state", line.book.dump(), iter(()), catching_up=False)
     assert notice is not None
     assert (notice.event, notice.warning) == ("detection_state_unreadable", True)
+    assert (line.begun_anew, broken.begun_anew) == (False, True)

@@ -288,6 +288,7 @@ class Alerting:
         dirty = log.dirty()
         turn = Turn(
             state=self.detection.dump(),
+            begun_anew=timeline.begun_anew,
             buckets=log.dump_dirty(),
             oldest=timeline.oldest,
             book=timeline.book.dump(),
@@ -302,6 +303,7 @@ class Alerting:
         except BaseException:
             log.mark_dirty(dirty)
             raise
+        timeline.begun_anew = False
         self._events.clear()
         self._notices.clear()
         self.book = timeline.book  # before ``judged_until``, which promises it

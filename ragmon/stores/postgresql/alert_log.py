@@ -104,6 +104,8 @@ class PostgresAlertLog:
         )
         with self._db.transaction() as cursor:
             self._db.many(cursor, _PUT, state.items())
+            if turn.begun_anew:
+                self._db.execute(cursor, "DELETE FROM @.minutes")
             self._db.many(cursor, _PUT_MINUTE, minutes)
             self._db.many(cursor, _OLD_MINUTES, enumerate(turn.oldest))
             self._db.many(cursor, _EVENT, events)

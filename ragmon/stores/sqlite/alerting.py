@@ -87,6 +87,8 @@ class SqliteAlertLog:
         ]
         with self._db.transaction() as db:
             db.executemany("REPLACE INTO detection VALUES (?, ?)", state.items())
+            if turn.begun_anew:
+                db.execute("DELETE FROM minutes")
             db.executemany(
                 "REPLACE INTO minutes VALUES (?, ?, ?)",
                 ((tier, bucket, self._db.zip(body)) for tier, bucket, body in turn.buckets),

@@ -260,6 +260,22 @@ def test_a_clock_that_steps_back_does_not_end_detection(known, tmp_path, back):
     vigil.end()
 
 
+def test_a_restart_after_detection_began_anew_reads_nothing_of_before(known, tmp_path):
+    vigil = Vigil(tmp_path, NOON, known)
+    vigil.tick(300.0)
+    vigil.clock.sleep(-2 * DAY_S)
+    for minute in range(10):  # first of one pipeline, which takes the row that another one had
+        now = vigil.clock.now()
+        vigil.commit([record(f"new-{minute}", now, pipeline="new", chunks=chunks("a"))])
+        vigil.tick(60.0)
+    state = vigil.state()
+    with capture_logs() as logs:
+        vigil.crash()
+    assert [entry["event"] for entry in logs if entry["event"].startswith("detection_")] == []
+    assert vigil.state() == state
+    vigil.end()
+
+
 def test_a_silence_holds_until_it_is_deleted_and_the_alert_is_then_heard(known, tmp_path):
     vigil = Vigil(tmp_path, NOON, known, **SINKS)
     silence = Silence(
