@@ -34,7 +34,7 @@ CUSTOM = (CustomJudge("tone", is_sampled=True), CustomJudge("length", is_sampled
 OPTIONS = SignalOptions(ks=(1, 3), relevant_score=0.5, low_score=0.2, custom=CUSTOM)
 CATALOGUE = build(OPTIONS)
 PIPELINE = Pipeline(CATALOGUE)
-NO_SIGNALS = {"catalogue", "evidence", "facts", "refusal_phrases", "verdict_sums"}
+NO_SIGNALS = {"catalogue", "evidence", "facts", "refusal_phrases", "steps", "verdict_sums"}
 
 scores = st.sampled_from([0.0, 0.3, 1.0])
 amendments = st.builds(

@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,12 +23,12 @@ from ragmon.api_schema import (
     TraceExplanation,
 )
 from ragmon.cli import remote
-from ragmon.cli.console import say_json
+from ragmon.cli.console import say, say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
 from ragmon.records import Tokens
-from ragmon.terminal import one_line_each
+from ragmon.terminal import json_line, one_line_each
 
 if TYPE_CHECKING:
     from ragmon.sources.otlp.spans import Span
@@ -99,7 +100,7 @@ def _newest(args: argparse.Namespace, most: int) -> list[TraceExplanation]:
 def _printer(args: argparse.Namespace) -> Callable[[TraceExplanation], None]:
     """Prints one trace at once."""
     if args.json:
-        return lambda trace: print(msgspec.json.encode(trace).decode(), flush=True)
+        return _say_json_line
     console = standard_output(markup=False)
 
     def show(trace: TraceExplanation) -> None:
@@ -107,6 +108,11 @@ def _printer(args: argparse.Namespace) -> Callable[[TraceExplanation], None]:
         console.file.flush()
 
     return show
+
+
+def _say_json_line(trace: TraceExplanation) -> None:
+    say(json_line(trace))
+    sys.stdout.flush()
 
 
 def _explain_files(paths: Iterable[Path]) -> Iterator[TraceExplanation]:

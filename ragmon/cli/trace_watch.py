@@ -1,9 +1,9 @@
 """New traces of a running daemon, each printed once, for ``ragmon trace-doctor --watch``."""
 
-import sys
 from collections.abc import Callable
 
 from ragmon.api_schema import TraceExplanation
+from ragmon.cli.console import warn
 from ragmon.cli.exit_codes import ExitCode
 from ragmon.errors import RemoteError
 
@@ -42,7 +42,7 @@ class TraceWatch:
         traces = self._newest()
         self._note(traces[: len(traces) - first])
         self._say(traces)
-        _remark("Waiting for traces; each shows some seconds after its last span. Ctrl-C ends.")
+        warn("Waiting for traces; each shows some seconds after its last span. Ctrl-C ends.")
         while True:
             self._sleep(_EVERY_S)
             self._look()
@@ -55,11 +55,11 @@ class TraceWatch:
             if 0 < error.status < 500:
                 raise
             if not self._is_lost:
-                _remark(f"{error}; trying on")
+                warn(f"{error}; trying on")
             self._is_lost = True
             return
         if self._is_lost:
-            _remark("the daemon answers again")
+            warn("the daemon answers again")
         self._is_lost = False
         self._say(traces)
 
@@ -68,7 +68,7 @@ class TraceWatch:
         new = [trace for trace in traces if self._shown.get(trace.trace_id) != len(trace.spans)]
         for trace in new:
             if trace.trace_id in self._shown:
-                _remark(f"more spans of {trace.trace_id} came:")
+                warn(f"more spans of {trace.trace_id} came:")
             self._show(trace)
         self._note(traces)
 
@@ -85,7 +85,3 @@ def stop_at_interrupt(run: Callable[[], int]) -> int:
         return run()
     except KeyboardInterrupt:
         return ExitCode.OK
-
-
-def _remark(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

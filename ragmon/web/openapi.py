@@ -37,6 +37,7 @@ _PROBLEMS = {
     500: "Internal error in ragmon; its log has the traceback",
     503: "Overloaded, starting or ending, or the store refuses; nothing was kept: send it again",
 }
+_LOCATION = {"description": "Path of the page", "schema": {"type": "string"}}
 _BINARY = {"type": "string", "format": "binary"}
 _DESCRIPTION = (
     "Monitoring of retrieval-augmented generation. Times in answers are Unix seconds. A metric"
@@ -190,6 +191,8 @@ def _responses(endpoint: Endpoint, schemas: _Schemas) -> Json:
 
 
 def _success(endpoint: Endpoint, status: int, schemas: _Schemas) -> Json:
+    if status == HTTPStatus.SEE_OTHER:
+        return {"description": "The page to go to", "headers": {"Location": _LOCATION}}
     content = {media: {"schema": _of_answer(endpoint, media, schemas)} for media in endpoint.media}
     return {"description": HTTPStatus(status).phrase, "content": content}
 
