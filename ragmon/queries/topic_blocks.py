@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import xxhash
 from msgspec import Struct
 from numpy.typing import NDArray
 
@@ -24,10 +25,19 @@ class _AskedQuestion(Struct, frozen=True, gc=False):
 
     query: str | None = None
     query_id: str = ""
+    user_id: str | None = None
+    session_id: str | None = None
 
 
 _decode_all = msgspec.msgpack.Decoder(list[_AskedQuestion]).decode
 _decode = msgspec.msgpack.Decoder(_AskedQuestion).decode
+
+
+class BlockQuestions(NamedTuple):
+    """Questions of the records of a block, and who asked them."""
+
+    texts: list[str | None]
+    askers: list[int]  # a number each; 0: not recorded
 
 
 class TopicBlock(NamedTuple):
@@ -35,6 +45,7 @@ class TopicBlock(NamedTuple):
 
     sequences: list[int]
     texts: list[str | None]
+    askers: list[int]
     timestamps: _Floats
     values: dict[OutcomeName, _Floats]  # NaN where unknown
 
@@ -84,19 +95,30 @@ def read_blocks(
         places = np.flatnonzero(fits)
         yield TopicBlock(
             [first + at for at in places.tolist()],
-            [questions[at] for at in places.tolist()],
+            [questions.texts[at] for at in places.tolist()],
+            [questions.askers[at] for at in places.tolist()],
             seen.timestamps[places],
             columns.outcomes(seen.values[places]),
         )
 
 
-def questions_of(contents: tuple[bytes, dict[int, bytes]]) -> list[str | None]:
+def questions_of(contents: tuple[bytes, dict[int, bytes]]) -> BlockQuestions:
     """The questions of a block, from its records and those that were written again."""
     body, revised = contents
-    questions = [record.query for record in _decode_all(body)]
+    records = _decode_all(body)
     for at, record in revised.items():
-        questions[at] = _decode(record).query
-    return questions
+        records[at] = _decode(record)
+    return BlockQuestions(
+        [record.query for record in records], [_asker(record) for record in records]
+    )
+
+
+def _asker(record: _AskedQuestion) -> int:
+    """A number for the person or session, from 1 to 2³²-1; 0: neither was recorded."""
+    name = record.user_id or record.session_id
+    if not name:
+        return 0
+    return xxhash.xxh32_intdigest(name.encode(errors="replace")) or 1
 
 
 def typical_questions(reader: Reader, sequences: Sequence[int]) -> dict[int, TypicalQuestion]:

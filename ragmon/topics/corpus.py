@@ -1,5 +1,6 @@
 """Questions of a stretch of time, each distinct one once, and a sample to find topics in."""
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,10 @@ MOST_SAMPLED = 12_000
 """Distinct questions that topics are found in; all others are assigned to them."""
 _MOST_DISTINCT = 2_000_000
 _KEPT_CHARACTERS = 200  # of a question, for naming
+KEPT_ASKERS = 3
+"""People of each question that are told apart, at most."""
+
+_NO_OTHERS = (0,) * (KEPT_ASKERS - 1)
 
 Places = NDArray[np.int64]
 
@@ -25,6 +30,7 @@ class Corpus(NamedTuple):
     counts: Places  # queries that ask it
     sequences: Places  # of the query that asked it first
     asked: NDArray[np.int32]  # by query: place among the questions; -1: none was recorded
+    askers: NDArray[np.uint32]  # people who asked each question, shape (n, KEPT_ASKERS); 0: none
 
 
 class CorpusBuilder:
@@ -37,13 +43,28 @@ class CorpusBuilder:
         self._terms = _Grown()
         self._sequences: list[int] = []
         self._texts: list[str] = []
+        self._askers = array("I")
         self._asked: list[NDArray[np.int32]] = []
 
-    def add(self, sequences: Sequence[int], texts: Sequence[str | None]) -> None:
-        """Take in queries, by their numbers in the store."""
+    def add(
+        self,
+        sequences: Sequence[int],
+        texts: Sequence[str | None],
+        askers: Sequence[int] | None = None,
+    ) -> None:
+        """Take in queries.
+
+        Args:
+            sequences: their numbers in the store.
+            texts: their questions; None: not recorded.
+            askers: a number of 32 bits for whoever asked; 0: not recorded, which counts as
+                somebody else each time, as does None for all.
+        """
         asked = [
-            -1 if not text else self._place(text, sequence)
-            for sequence, text in zip(sequences, texts, strict=True)
+            -1 if not text else self._place(text, sequence, asker or _nobody(sequence))
+            for sequence, text, asker in zip(
+                sequences, texts, askers or [0] * len(texts), strict=True
+            )
         ]
         self._asked.append(np.array(asked, dtype=np.int32))
 
@@ -56,13 +77,14 @@ class CorpusBuilder:
             np.bincount(asked[asked >= 0], minlength=len(self._places)),
             np.array(self._sequences, dtype=np.int64),
             asked,
+            np.array(self._askers, dtype=np.uint32).reshape(-1, KEPT_ASKERS),
         )
 
     def texts(self, places: Sequence[int]) -> list[str]:
         """Texts of some distinct questions, as far as they are looked at."""
         return [self._texts[place] for place in places]
 
-    def _place(self, text: str, sequence: int) -> int:
+    def _place(self, text: str, sequence: int, asker: int) -> int:
         words = self._reader.terms(text)
         key = xxhash.xxh64_intdigest(np.array(words, dtype=np.int32).tobytes())
         place = self._places.get(key)
@@ -74,7 +96,25 @@ class CorpusBuilder:
             self._starts.append(self._starts[-1] + len(words))
             self._sequences.append(sequence)
             self._texts.append(text[:_KEPT_CHARACTERS])
+            self._askers.extend((asker, *_NO_OTHERS))
+        else:
+            self._note_asker(place, asker)
         return place
+
+    def _note_asker(self, place: int, asker: int) -> None:
+        """Keep one more of the people who asked a question, while there is room."""
+        askers = self._askers
+        for at in range(place * KEPT_ASKERS, (place + 1) * KEPT_ASKERS):
+            if askers[at] == asker:
+                return
+            if not askers[at]:
+                askers[at] = asker
+                return
+
+
+def _nobody(sequence: int) -> int:
+    """A number for whoever asked a query of which that was not recorded."""
+    return (sequence * 0x9E3779B1 + 1) % 0xFFFFFFFF + 1
 
 
 def sample_of(corpus: Corpus, seed: int, most: int = MOST_SAMPLED) -> Places:

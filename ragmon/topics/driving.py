@@ -81,7 +81,12 @@ def drivers(asked: AskedQueries) -> tuple[Driver, ...]:
         and "zero_result" in fares[at]
         and fares[at]["zero_result"].is_worse
     ][:MOST_DRIVING]
-    words = names(asked.text_of(topics.places.tolist()), topics.labels.tolist(), topics.topics)
+    words = names(
+        asked.text_of(topics.places.tolist()),
+        topics.labels.tolist(),
+        topics.topics,
+        corpus.askers[topics.places].tolist(),
+    )
     return tuple(
         Driver(
             words[at],
@@ -136,11 +141,14 @@ def _excess(counts: _TopicCounts) -> tuple[NDArray[np.float64], Bools]:
 
 
 def asked_queries(
-    texts: Sequence[str | None], is_since: Sequence[bool], fails: Sequence[bool]
+    texts: Sequence[str | None],
+    is_since: Sequence[bool],
+    fails: Sequence[bool],
+    askers: Sequence[int] | None = None,
 ) -> AskedQueries:
-    """Queries as they come from a store."""
+    """Queries as they come from a store; for those who ask see ``CorpusBuilder.add``."""
     builder = CorpusBuilder()
-    builder.add(range(len(texts)), texts)
+    builder.add(range(len(texts)), texts, askers)
     return AskedQueries(
         builder.corpus(),
         builder.texts,

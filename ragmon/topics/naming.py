@@ -2,20 +2,32 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ragmon.topics.terms import words_of
 
 MOST_WORDS = 4
+LEAST_ASKERS = 3
+"""People who must have used a word before it names a topic.
+
+Names are stored with incidents and shown to everybody: the word of one person stays out, and what
+is erased of one leaves a word that others used as well.
+"""
 
 
-def names(texts: Sequence[str], labels: Sequence[int], topics: int) -> list[tuple[str, ...]]:
+def names(
+    texts: Sequence[str],
+    labels: Sequence[int],
+    topics: int,
+    askers: Sequence[Sequence[int]],
+) -> list[tuple[str, ...]]:
     """The words of each topic, the most telling first.
 
     Args:
         texts: distinct questions.
         labels: topic of each; -1: none.
         topics: their number.
+        askers: numbers of some people who asked each question; 0: nobody more.
 
     Source: class-based TF-IDF, as in Grootendorst (2022), arXiv:2203.05794; a word counts once a
     question.
@@ -23,12 +35,26 @@ def names(texts: Sequence[str], labels: Sequence[int], topics: int) -> list[tupl
     within = [Counter[str]() for _ in range(topics)]
     overall: Counter[str] = Counter()
     sizes = Counter(labels)
-    for text, label in zip(texts, labels, strict=True):
+    used_by: dict[str, set[int]] = {}
+    for text, label, people in zip(texts, labels, askers, strict=True):
         words = {word for word in words_of(text) if len(word) > 1 and not word.isdigit()}
         overall.update(words)
+        _note(used_by, words, people)
         if label >= 0:
             within[label].update(words)
+    for counted in within:
+        for word in [word for word in counted if len(used_by[word]) < LEAST_ASKERS]:
+            del counted[word]
     return [_telling(within[topic], overall, sizes[topic], len(texts)) for topic in range(topics)]
+
+
+def _note(used_by: dict[str, set[int]], words: Iterable[str], people: Iterable[int]) -> None:
+    """Note who used some words, as far as it matters."""
+    asked_by = {person for person in people if person}
+    for word in words:
+        users = used_by.setdefault(word, set())
+        if len(users) < LEAST_ASKERS:
+            users |= asked_by
 
 
 def _telling(

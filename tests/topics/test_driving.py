@@ -27,6 +27,24 @@ def driving(fails):
 
 
 @pytest.mark.parametrize(
+    ("customers", "is_named"),
+    [pytest.param(1, False, id="of one person"), pytest.param(3, True, id="of three")],
+)
+def test_an_incident_is_named_by_words_of_several_people_alone(customers, is_named):
+    lost = [f"zwicky {thing} {other} account" for thing in THINGS for other in THINGS]
+    fine = [f"{topic} of {thing} {other}" for topic in TOPICS for thing in THINGS
+            for other in THINGS]  # fmt: skip
+    texts = (lost + fine) * 2
+    people = [at % customers + 1 for at in range(len(lost))]
+    people = (people + list(range(100, 100 + len(fine)))) * 2
+    is_since = [at >= len(texts) // 2 for at in range(len(texts))]
+    fails = [is_after and "zwicky" in text for text, is_after in zip(texts, is_since, strict=True)]
+    named = {word for one in drivers(asked_queries(texts, is_since, fails, people))
+             for word in one.words}  # fmt: skip
+    assert ("zwicky" in named) is is_named
+
+
+@pytest.mark.parametrize(
     ("failing", "expected"),
     [
         pytest.param(TOPICS[:1], [{"refund", "deadline"}], id="one"),

@@ -129,7 +129,33 @@ def test_a_model_assigns_what_it_was_not_made_of():
 
 def test_names_leave_out_words_of_all_topics():
     texts = ["the refund policy", "the refund date", "the parcel date", "the parcel policy"] * 3
-    assert names(texts, [0, 0, 1, 1] * 3, 2) == [("refund",), ("parcel",)]
+    people = [[at + 1] for at in range(len(texts))]
+    assert names(texts, [0, 0, 1, 1] * 3, 2, people) == [("refund",), ("parcel",)]
+
+
+@pytest.mark.parametrize(
+    ("people", "expected"),
+    [
+        pytest.param([[1, 0], [1, 0], [1, 0], [1, 0]], (), id="one asks in four ways"),
+        pytest.param([[1, 0], [2, 0], [1, 0], [2, 0]], (), id="two"),
+        pytest.param([[1, 0], [2, 0], [3, 0], [1, 0]], ("zwicky",), id="three"),
+        pytest.param([[1, 2], [1, 0], [3, 0], [1, 0]], ("zwicky",), id="two ask the same"),
+    ],
+)
+def test_a_word_of_fewer_than_three_people_names_no_topic(people, expected):
+    texts = [f"zwicky {thing}" for thing in ("account", "balance", "limit", "card")]
+    others = [f"parcel {thing}" for thing in ("account", "balance", "limit", "card")]
+    askers = people + [[at, 0] for at in range(10, 14)]
+    assert names(texts + others, [0] * 4 + [1] * 4, 2, askers)[0] == expected
+
+
+def test_who_asked_is_told_apart_by_number_and_else_by_query():
+    builder = CorpusBuilder()
+    builder.add([7, 8, 9, 10], ["the same"] * 4, [5, 5, 6, 0])
+    builder.add([11, 12, 13, 14], ["another"] * 4)
+    same, another = builder.corpus().askers.tolist()
+    assert same[:2] == [5, 6]
+    assert len({*same, *another} - {0, 5, 6}) == 4, "whoever is not recorded is somebody else"
 
 
 # ---- outcomes ---------------------------------------------------------------------------------

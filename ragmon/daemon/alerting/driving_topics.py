@@ -14,7 +14,7 @@ from ragmon.daemon.alerting.worst_queries import alert_members
 from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.pipeline import Pipeline, Privacy
 from ragmon.queries.blocks import current
-from ragmon.queries.topic_blocks import questions_of
+from ragmon.queries.topic_blocks import BlockQuestions, questions_of
 from ragmon.stores import Reader
 from ragmon.topics.driving import asked_queries, drivers
 from ragmon.windows.series import VERSION
@@ -49,6 +49,7 @@ class _TopicReading:
         self.read: set[int] = set()  # blocks, by their first sequence number
         self.spent_s = 0.0
         self.texts: list[str | None] = []
+        self.askers: list[int] = []
         self.is_since: list[bool] = []
         self.fails: list[bool] = []
 
@@ -108,7 +109,7 @@ class DrivingTopicSearch:
         texts = search.texts
         if self._texts == "redact":
             texts = [text and privacy.redact_text(text) for text in texts]
-        driving = drivers(asked_queries(texts, search.is_since, search.fails))
+        driving = drivers(asked_queries(texts, search.is_since, search.fails, search.askers))
         return tuple(
             DrivingTopic(
                 words=driver.words,
@@ -165,12 +166,13 @@ class DrivingTopicSearch:
     @staticmethod
     def _append(
         search: _TopicReading,
-        questions: list[str | None],
+        questions: BlockQuestions,
         fits: NDArray[np.bool_],
         is_since: NDArray[np.bool_],
         fails: NDArray[np.bool_],
     ) -> None:
         places = np.flatnonzero(fits).tolist()
-        search.texts += [questions[at] for at in places]
+        search.texts += [questions.texts[at] for at in places]
+        search.askers += [questions.askers[at] for at in places]
         search.is_since += is_since[places].tolist()
         search.fails += fails[places].tolist()

@@ -55,6 +55,8 @@ class TopicAnalyses:
         self._turn = threading.Lock()  # one process at a time
         self._process: TopicProcess | None = None
         self._stopping = threading.Event()
+        self._erasures = 0
+        engine.on_erased.append(self._forget)
 
     def start(self) -> None:
         """Nothing runs until somebody asks."""
@@ -89,12 +91,19 @@ class TopicAnalyses:
             return await asyncio.wait_for(asyncio.shield(task), wait_s)
         return None
 
+    def _forget(self) -> None:
+        """Let go of what quotes questions, also of what is being made."""
+        self._erasures += 1
+        self._made.clear()
+
     async def _make(self, key: _Key, query: TopicQuery) -> TopicList:
+        before = self._erasures
         try:
             topics = await asyncio.to_thread(self._find, query)
         finally:
             self._under_way.pop(key, None)
-        self._made[key] = _Made(self.now(), topics)
+        if before == self._erasures:
+            self._made[key] = _Made(self.now(), topics)
         while len(self._made) > _MOST_KEPT:
             self._made.popitem(last=False)
         return topics
@@ -127,8 +136,8 @@ class TopicAnalyses:
             for block in read_blocks(
                 reader, self._engine.pipeline, blocks.first_sequences, asked, check
             ):
-                process.add(block.sequences, block.texts)
-                parts.append(block._replace(sequences=[], texts=[]))
+                process.add(block.sequences, block.texts, block.askers)
+                parts.append(block._replace(sequences=[], texts=[], askers=[]))
             earlier = self._kept.of(query.pipeline)
             grouping = process.find(earlier, now, self._settings.max_time)
             sequences = [at for group in grouping.grouped.groups for at in group.sequences]

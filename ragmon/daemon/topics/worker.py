@@ -25,6 +25,7 @@ class AddedQueries(Struct, frozen=True, tag="add"):
 
     sequences: list[int]
     texts: list[str | None]
+    askers: list[int]
 
 
 class TopicsAsked(Struct, frozen=True, tag="find"):
@@ -69,7 +70,7 @@ def serve(source: IO[bytes], target: IO[bytes], breathe: Callable[[], None]) -> 
                 group(corpus, builder.texts, message.earlier, message.now, breathe=breathe),
             )
             return
-        builder.add(message.sequences, message.texts)
+        builder.add(message.sequences, message.texts, message.askers)
         breathe()
 
 

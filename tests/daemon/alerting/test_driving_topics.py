@@ -138,3 +138,27 @@ def test_when_everything_fails_alike_no_topic_is_named(tmp_path):
     )  # fmt: skip
     assert search(rig.store).find(hour_of(alert("zero_result")), lambda: True).topics == ()
     rig.store.close()
+
+
+@pytest.mark.parametrize(
+    ("people", "is_named"),
+    [pytest.param(1, False, id="one person"), pytest.param(3, True, id="three people")],
+)
+def test_words_of_one_person_are_not_stored_with_an_alert(tmp_path, people, is_named):
+    rig = Rig(tmp_path, PIPELINE)
+    chance = random.Random(1)
+    rig.commit(
+        sent(*(
+            record(
+                f"q{number}", NOON - 3_000.0 + 5.0 * number, pipeline="docs",
+                user_id=f"of-zwicky-{number % people}" if number % 4 == 0 else f"u{number}",
+                query=question(chance, ("{} zwicky {}", *OTHERS)[number % 4]),
+                chunks=[] if number > 600 and number % 4 == 0 else chunks("a"),
+            )
+            for number in range(1_200)
+        ))
+    )  # fmt: skip
+    found = search(rig.store).find(hour_of(alert("zero_result")), lambda: True)
+    rig.store.close()
+    words = {word for topic in found.topics for word in topic.words}
+    assert ("zwicky" in words) is is_named
