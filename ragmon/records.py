@@ -245,6 +245,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     traits: tuple[float, ...] = ()  # what a calibration may learn from
     raw: float | None = None  # the score before a calibration changed it
     doubted_below: float | None = None  # where a calibration cuts; None: as configured
+    marked_grounded: bool = False  # labels prove nine in ten of the answers marked faithful
     scores: dict[str, float] = {}  # of a judge that says more than faithfulness, by metric
     useful: tuple[str, ...] | None = None  # ids of the chunks it found useful, best first
     rationale: str = ""

@@ -15,7 +15,7 @@ from ragmon.cli.connection import Connection
 from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.counts import counted
-from ragmon.judge_reports.advice import slice_name
+from ragmon.judge_reports.advice import marks_sentence, slice_name
 from ragmon.judge_reports.report import JudgeCost, JudgeFigures, JudgeReport
 from ragmon.percentages import percent_text
 from ragmon.report import AgreementEstimate, MeanEstimate
@@ -92,7 +92,10 @@ def _judges(report: JudgeReport) -> Table:
 
 
 def _sentences(report: JudgeReport) -> list[Text]:
-    notes = [Text(f"  {judge.judge}: {judge.text}") for judge in report.judges]
+    notes = [
+        Text(f"  {judge.judge}: {judge.text} {marks_sentence(judge.marks)}".rstrip())
+        for judge in report.judges
+    ]
     legend = (
         "Brackets: 95 % intervals. Bias: score minus label. ECE: expected calibration error, in "
         "brackets what chance alone would show. Drift: bias of the newer half of the labels minus "

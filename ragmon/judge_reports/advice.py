@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 
 from ragmon.counts import counted
-from ragmon.judge_reports.report import Assessment, JudgeFigures, SliceAgreement
+from ragmon.judge_reports.report import (
+    Assessment,
+    GroundedMarks,
+    JudgeFigures,
+    SliceAgreement,
+)
 from ragmon.report import AgreementEstimate
 
 LEAST_LABELS = 30
@@ -66,6 +71,23 @@ def sentence(
     points = _points(bias)
     remedy = " Use its corrected mean." if kind in ("llm", "local") else ""
     return f"It ranks answers ({ranking}) but scores them {points} too {direction}.{remedy}"
+
+
+def marks_sentence(marks: GroundedMarks) -> str:
+    """The promise on answers marked grounded, in one sentence; empty where none can be made."""
+    parts = []
+    share, confidence = f"{100 * marks.promised:.0f} %", f"{100 * marks.confidence:.0f} %"
+    if marks.provable_from is not None:
+        parts.append(
+            f"From a score of {marks.provable_from:.2f} on at least {share} are good, with "
+            f"{confidence} confidence."
+        )
+    if marks.marked:
+        parts.append(
+            f"Of {counted(marks.marked, 'answer')} marked grounded before the label came "
+            f"{_percent(marks.good)} good."
+        )
+    return " ".join(parts)
 
 
 def trust(judges: Sequence[JudgeFigures]) -> str:
@@ -181,6 +203,13 @@ def _interval(figure: AgreementEstimate, form: str) -> str:
     if figure.estimate is None or figure.lower is None or figure.upper is None:
         return "unknown"
     return f"{figure.estimate:{form}}, {figure.lower:{form}} to {figure.upper:{form}}"
+
+
+def _percent(figure: AgreementEstimate) -> str:
+    share = f"{100 * (figure.estimate or 0.0):.0f} %"
+    if figure.lower is None or figure.upper is None:
+        return f"{share} are"
+    return f"{share} ({100 * figure.lower:.0f} to {100 * figure.upper:.0f}) are"
 
 
 def _listed(names: Sequence[str]) -> str:

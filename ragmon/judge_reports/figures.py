@@ -11,6 +11,7 @@ from ragmon.judge_reports.gathering import JudgeScore, LabelledAnswer
 from ragmon.judge_reports.report import (
     CalibrationBinFigures,
     CalibrationErrorFigures,
+    GroundedMarks,
     JudgeDrift,
     RocCurvePoint,
     RocFigures,
@@ -20,7 +21,8 @@ from ragmon.report import AgreementEstimate, LabelAgreement, known, label_agreem
 from ragmon.stats.agreement import confusion_rows
 from ragmon.stats.calibration_error import calibration_error
 from ragmon.stats.differences import Interval95, difference
-from ragmon.stats.intervals import unbounded_mean_interval
+from ragmon.stats.intervals import unbounded_mean_interval, wilson_cc
+from ragmon.stats.precision_bound import CONFIDENCE, PROMISED, precision_bound
 from ragmon.stats.roc import auroc, curve
 
 Floats = NDArray[np.float64]
@@ -37,6 +39,7 @@ class LabelledScores(NamedTuple):
     called: Floats  # 1 where the judge calls the answer good, else 0
     label: Floats
     versions: tuple[str, ...]  # of the judge, distinct
+    judge: str
 
     @staticmethod
     def of(judge: str, answers: Sequence[LabelledAnswer]) -> "LabelledScores":
@@ -49,13 +52,14 @@ class LabelledScores(NamedTuple):
             np.array([score.is_good for score in scores], dtype=np.float64),
             np.array([answer.labels[judge] for answer in mine], dtype=np.float64),
             tuple(dict.fromkeys(score.version for score in scores if score.version)),
+            judge,
         )
 
     def select(self, at: NDArray[np.intp]) -> "LabelledScores":
         """Some of the answers."""
         answers = [self.answers[place] for place in at.tolist()]
         return LabelledScores(
-            answers, self.score[at], self.called[at], self.label[at], self.versions
+            answers, self.score[at], self.called[at], self.label[at], self.versions, self.judge
         )
 
 
@@ -117,6 +121,29 @@ def calibration_of(scores: LabelledScores) -> CalibrationErrorFigures | None:
             for one in error.bins
         ],
     )
+
+
+def marks_of(scores: LabelledScores) -> GroundedMarks:
+    """The promise on answers marked grounded, and how those fared that were marked."""
+    is_good = scores.label >= 0.5
+    bound = precision_bound(scores.score, is_good)
+    marked = np.array([answer.scores[scores.judge].is_marked for answer in scores.answers], bool)
+    count, good = int(marked.sum()), int((marked & is_good).sum())
+    return GroundedMarks(
+        promised=PROMISED,
+        confidence=CONFIDENCE,
+        provable_from=None if bound is None else bound.floor,
+        provable=0 if bound is None else bound.marked,
+        marked=count,
+        good=_share(good, count),
+    )
+
+
+def _share(hits: int, n: int) -> AgreementEstimate:
+    if not n:
+        return AgreementEstimate(estimate=None, lower=None, upper=None)
+    lower, upper = wilson_cc(hits / n, n)
+    return AgreementEstimate(estimate=hits / n, lower=lower, upper=upper)
 
 
 def slices_of(scores: LabelledScores) -> list[SliceAgreement]:

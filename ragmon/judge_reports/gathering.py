@@ -30,6 +30,7 @@ class JudgeScore(NamedTuple):
     score: float
     is_good: bool  # by the judge's own threshold
     version: str
+    is_marked: bool = False  # as grounded
 
 
 class LabelledAnswer(NamedTuple):
@@ -88,7 +89,10 @@ class JudgedAnswers:
         """Add one answer, where judges or people said something of it."""
         scores = {
             verdict.judge: JudgeScore(
-                verdict.score, bool(calls_good(verdict)), verdict.version.partition("+")[0]
+                verdict.score,
+                bool(calls_good(verdict)),
+                verdict.version.partition("+")[0],
+                verdict.marked_grounded,
             )
             for verdict in known.verdicts
             if verdict.score is not None

@@ -46,6 +46,17 @@ class CalibrationErrorFigures(Struct, frozen=True, kw_only=True):
     bins: list[CalibrationBinFigures]
 
 
+class GroundedMarks(Struct, frozen=True, kw_only=True):
+    """Answers marked grounded, of which at least the promised share is good."""
+
+    promised: float  # least share of good answers among those marked
+    confidence: float  # of the promise, over sets of labels
+    provable_from: float | None  # score from which these labels prove it; null: from none
+    provable: int  # labelled answers with that score or a higher one
+    marked: int  # labelled answers that were marked before their label came
+    good: AgreementEstimate  # share of these that people call good
+
+
 class SliceAgreement(Struct, frozen=True, kw_only=True):
     """Agreement with people in one slice."""
 
@@ -89,6 +100,7 @@ class JudgeFigures(Struct, frozen=True, kw_only=True):
     bias: AgreementEstimate  # mean of score minus label; above 0 the judge is too kind
     roc: RocFigures
     calibration: CalibrationErrorFigures | None  # null without labels
+    marks: GroundedMarks
     slices: list[SliceAgreement]  # those with the most labels first
     drift: JudgeDrift | None  # null: too few labels
     anchor_drift: float | None  # mean change on fixed answers; null: none are judged

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ragmon.judge_reports.advice import marks_sentence
 from ragmon.judge_reports.findings import JudgeFacts, ReportScope, cost_of, report_of
 from ragmon.judge_reports.gathering import AnswerPlace, JudgedAnswers
 from ragmon.records import Amendments, Label, Verdict
@@ -102,6 +103,43 @@ def test_labels_of_one_kind_say_nothing_either():
     assert judges[GOOD].assessment == "few_labels"
     assert "60 labels, 60 good and 0 bad" in judges[GOOD].text
     assert judges[GOOD].roc.auroc.estimate is None
+
+
+def graded(good_marked: int, bad_marked: int) -> JudgedAnswers:
+    """Good answers above, bad ones below, all those above 0.5 marked but for the bad ones named."""
+    answers = JudgedAnswers()
+    for at in range(100):
+        is_good = at < 60
+        is_marked = at < good_marked or 60 <= at < 60 + bad_marked
+        verdict = Verdict(
+            query_id=f"q{at}",
+            judge=GOOD,
+            score=0.9 - at / 200,
+            marked_grounded=is_marked,
+        )
+        label = Label(query_id=f"q{at}", faithful=float(is_good), timestamp=1.0)
+        place = AnswerPlace("docs", "", (), float(at))
+        answers.add(place, Amendments(labels=(label,), verdicts=(verdict,)))
+    return answers
+
+
+def test_the_promise_on_marked_answers_is_proven_and_checked():
+    marks = figures(graded(40, 2))[GOOD].marks
+    assert (marks.promised, marks.confidence) == (0.9, 0.95)
+    assert marks.provable_from == pytest.approx(0.9 - 55 / 200)  # 29, 36, 45, 56: 70 is too many
+    assert marks.provable == 56
+    assert marks.marked == 42
+    assert marks.good.estimate == pytest.approx(40 / 42)
+    assert marks_sentence(marks) == (
+        "From a score of 0.62 on at least 90 % are good, with 95 % confidence. "
+        "Of 42 answers marked grounded before the label came 95 % (83 to 99) are good."
+    )
+
+
+def test_without_labels_nothing_is_promised():
+    marks = figures(planted(0))[GOOD].marks
+    assert (marks.provable_from, marks.provable, marks.marked) == (None, 0, 0)
+    assert marks_sentence(marks) == ""
 
 
 def test_agreement_is_told_by_slice():

@@ -4,6 +4,8 @@ Labels of people count, where there are enough; else the verdicts of the sampled
 their draw. A calibration applies to the scores still to come: what was scored stays as it was
 counted, and every verdict names the version it was read by. Examples that would make a worse judge
 are refused, and a calibration is withdrawn when newer examples do not bear it out.
+
+Labels of people also say from which score on answers are marked grounded.
 """
 
 import math
@@ -18,10 +20,11 @@ from msgspec.structs import replace
 
 from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
-from ragmon.judges.grounding.fitting import LEAST, CalibrationExample, Refusal, fit
+from ragmon.judges.grounding.fitting import LEAST, CalibrationExample, Refusal, fit, marking
 from ragmon.records import Amendments, Verdict
 from ragmon.signals import SignalOptions
 from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score, verdict_of
+from ragmon.stats.precision_bound import PrecisionBound
 from ragmon.stores import Reader, amendments
 from ragmon.windows.observations import unpack
 
@@ -37,7 +40,7 @@ REASONS: dict[Refusal, str] = {
     "few": "a few heavily weighted examples outweigh all others",
     "one_kind": "fewer than five faithful or fewer than five unfaithful examples",
     "unrelated": "the judge's score does not reliably rise with these labels",
-    "no_gain": "accuracy on held-out examples did not improve on the shipped calibration",
+    "no_gain": "held-out examples are read worse than by the shipped calibration",
 }
 """Words for a refusal."""
 
@@ -53,6 +56,13 @@ class SavedCalibrations(Struct, frozen=True):
     calibration: Calibration  # as shipped where the examples were refused
     refused: Refusal | None = None
     newest: int = 0  # sequence number of the newest example
+    marks: PrecisionBound | None = None  # uncalibrated score from which answers are marked grounded
+
+    def is_marked(self, verdict: Verdict) -> bool:
+        """True for a fresh verdict whose answer is marked grounded."""
+        if self.marks is None or verdict.score is None:
+            return False
+        return verdict.score >= self.marks.floor
 
 
 class Calibrations:
@@ -65,12 +75,16 @@ class Calibrations:
     def __call__(self, pipeline: str, verdict: Verdict) -> Verdict:
         """A fresh verdict of the judge, as the pipeline reads it."""
         kept = self.kept.get(pipeline)
-        if kept is None or kept.refused or verdict.score is None:
+        if kept is None or verdict.score is None:
             return verdict
         if kept.calibration.judge_version != verdict.version:
             return verdict  # of another artefact: its scores mean something else
+        is_marked = kept.is_marked(verdict)
+        if kept.refused:
+            return replace(verdict, marked_grounded=True) if is_marked else verdict
         return replace(
             verdict,
+            marked_grounded=is_marked,
             score=grounding.apply(kept.calibration, verdict.score, verdict.traits),
             raw=verdict.score,
             doubted_below=kept.calibration.threshold,
@@ -122,10 +136,13 @@ class Calibrations:
         version = 0 if before is None else before.version
         newest = max(each.sequence for each in taught)
         fitted = fit(taught, judge, self._unfaithful_below)
+        marks = marking(taught, self._unfaithful_below) if teacher == "people" else None
         if isinstance(fitted, Calibration):
-            return SavedCalibrations(version + 1, teacher, len(taught), fitted, newest=newest)
+            return SavedCalibrations(
+                version + 1, teacher, len(taught), fitted, newest=newest, marks=marks
+            )
         shipped = Calibration("shipped", judge, len(taught), self._unfaithful_below)
-        return SavedCalibrations(version, teacher, len(taught), shipped, fitted, newest)
+        return SavedCalibrations(version, teacher, len(taught), shipped, fitted, newest, marks)
 
 
 class Calibrator:
@@ -166,7 +183,12 @@ class Calibrator:
             self._seen = news, judge
 
     def _log_result(self, pipeline: str, kept: SavedCalibrations) -> None:
-        event = {"pipeline": pipeline, "teacher": kept.teacher, "examples": kept.examples}
+        event = {
+            "pipeline": pipeline,
+            "teacher": kept.teacher,
+            "examples": kept.examples,
+            "marked_from": round(kept.marks.floor, 3) if kept.marks else None,
+        }
         if kept.refused:
             self._log.info("calibration_refused", **event, reason=REASONS[kept.refused])
             return

@@ -92,6 +92,7 @@ def _curve(pipeline: str, kept: SavedCalibrations) -> CalibrationFacts:
         examples=kept.examples,
         version=kept.version,
         threshold=calibration.threshold,
+        marked_from=kept.marks.floor if kept.marks else None,
         refused=REASONS[kept.refused] if kept.refused else "",
         points=points,
     )

@@ -195,6 +195,13 @@ class ReadingJudge:
             "pipeline",
             lambda: {name: float(bool(one.refused)) for name, one in kept.kept.items()},
         )
+        own.watch_each(
+            f"ragmon_{self._plan.metrics}_marked_from_ratio",
+            f"Least uncalibrated score, {self._plan.words}, of answers marked grounded; no sample "
+            "where labels prove nothing.",
+            "pipeline",
+            lambda: {name: one.marks.floor for name, one in kept.kept.items() if one.marks},
+        )
 
 
 def embedded_plan(settings: GroundingJudgeSettings) -> ReadingPlan:

@@ -1,8 +1,9 @@
 """Calibration of the embedded judge from answers whose truth is known, or the reason for none.
 
 A calibration is taken only where it can be trusted: from enough answers of both kinds, where the
-score follows the truth, and where it reads answers that it was not fitted to better than the
-shipped reading does. Pure: no clock, no store.
+score follows the truth, and where it does not read answers that it was not fitted to worse than
+the shipped reading does. ``marking`` finds the score from which answers are marked grounded.
+Pure: no clock, no store.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
+from ragmon.stats.precision_bound import PrecisionBound, precision_bound
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +26,8 @@ LEAST = 50
 
 _LEAST_WORTH = 20.0  # equally weighted examples that the weights are worth
 _LEAST_OF_A_KIND = 5  # faithful, and unfaithful
-_LEAST_T = 2.0  # of the correlation of score and truth
+_LEAST_T = 1.0  # of the correlation of score and truth
+_MOST_Z = 1.0  # standard errors by which held-out answers may be read worse
 _FOLDS = 5
 _EDGE = 1e-6
 
@@ -62,12 +65,29 @@ def fit(
         return "one_kind"
     if not _is_related(score, truth, weight):
         return "unrelated"
-    if _held_out_error(examples, judge) >= _squared_error(score, truth, weight):
+    if _is_worse(examples, judge):
         return "no_gain"
     fitted = _calibrated(examples, judge)
     read = _read(fitted, examples)
     share = (worth * float(weight @ bad) / float(weight.sum()) + 0.5) / (worth + 1.0)
     return replace(fitted, threshold=_cut(read, weight, share))
+
+
+def marking(
+    examples: Sequence[CalibrationExample], unfaithful_below: float
+) -> PrecisionBound | None:
+    """The uncalibrated score from which answers are marked grounded; None: none are.
+
+    Of the answers marked, at least nine in ten are faithful, with 95 % confidence.
+
+    Args:
+        examples: of people, of equal weight.
+        unfaithful_below: truth from which on an answer is faithful.
+    """
+    return precision_bound(
+        [example.score for example in examples],
+        [example.truth >= unfaithful_below for example in examples],
+    )
 
 
 def _worth(weight: Floats) -> float:
@@ -87,23 +107,25 @@ def _is_related(score: Floats, truth: Floats, weight: Floats) -> bool:
     return bool(t >= _LEAST_T)
 
 
-def _held_out_error(examples: Sequence[CalibrationExample], judge: str) -> float:
-    """Mean squared error on examples that a calibration was not fitted to."""
+def _is_worse(examples: Sequence[CalibrationExample], judge: str) -> bool:
+    """True if examples that a calibration was not fitted to are read worse than as shipped.
+
+    By more than the standard error of the difference of squared errors: a calibration drawn to the
+    shipped one costs little where it is needless, and to refuse one that helps costs more.
+    """
     ranked = sorted(examples, key=lambda example: example.score)
-    total = 0.0
+    losses: list[float] = []
     for fold in range(_FOLDS):
         validation = ranked[fold::_FOLDS]
         training = [example for at, example in enumerate(ranked) if at % _FOLDS != fold]
         read = _read(_calibrated(training, judge), validation)
-        total += sum(
-            example.weight * (value - example.truth) ** 2
+        losses += [
+            example.weight * ((value - example.truth) ** 2 - (example.score - example.truth) ** 2)
             for example, value in zip(validation, read.tolist(), strict=True)
-        )
-    return total / sum(example.weight for example in examples)
-
-
-def _squared_error(score: Floats, truth: Floats, weight: Floats) -> float:
-    return float(np.average(np.square(score - truth), weights=weight))
+        ]
+    worse = np.array(losses)
+    margin = _MOST_Z * float(worse.std()) * len(worse) ** 0.5
+    return float(worse.sum()) >= margin and bool(worse.any())
 
 
 def _calibrated(examples: Sequence[CalibrationExample], judge: str) -> Calibration:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ragmon.charts import axes
 from ragmon.charts.line import NARROW, Curve, line_chart
-from ragmon.judge_reports.advice import name_of, slice_name
+from ragmon.judge_reports.advice import marks_sentence, name_of, slice_name
 from ragmon.judge_reports.report import Assessment, JudgeFigures, JudgeReport
 from ragmon.web.api import Page
 from ragmon.web.judge_report_endpoints import DEFAULT_SINCE, JUDGE_REPORT_PAGE
@@ -36,6 +36,7 @@ class JudgeCard(NamedTuple):
     name: str
     word: str
     tone: str
+    marks: str  # promise on answers marked grounded; empty: none
     roc: str
     calibration: str
 
@@ -73,7 +74,14 @@ class JudgeReportPageSection:
 def cards_of(report: JudgeReport) -> list[JudgeCard]:
     """Every judge with its curves."""
     return [
-        JudgeCard(judge, name_of(judge), *ASSESSMENTS[judge.assessment], _roc(judge), _bins(judge))
+        JudgeCard(
+            judge,
+            name_of(judge),
+            *ASSESSMENTS[judge.assessment],
+            marks_sentence(judge.marks),
+            _roc(judge),
+            _bins(judge),
+        )
         for judge in report.judges
     ]
 

@@ -37,6 +37,7 @@ class CalibrationFacts(NamedTuple):
     examples: int
     version: int
     threshold: float  # calibrated scores below are doubted
+    marked_from: float | None  # uncalibrated score from which answers are marked grounded
     refused: str  # why it is not in force; empty: it is
     points: tuple[tuple[float, float], ...]  # score and calibrated score
 

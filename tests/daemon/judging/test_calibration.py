@@ -128,6 +128,42 @@ def test_as_many_answers_are_doubted_as_the_teacher_calls_unfaithful(bad):
     assert doubted == pytest.approx(bad, abs=0.04)
 
 
+def clear(count):
+    """High scores are good answers, low ones bad."""
+    return [
+        CalibrationExample(0.2 + 0.6 * (at % 2) + 0.001 * at, float(at % 2), 1.0, ())
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("examples", "marked"),
+    [
+        pytest.param({"people": clear(100)}, True, id="labels of people prove it"),
+        pytest.param({"people": clear(56)}, False, id="28 good answers prove nothing"),
+        pytest.param({"llm": clear(100)}, False, id="a language model's verdicts do not"),
+        pytest.param({"people": by_chance(200)}, False, id="nor a score that knows nothing"),
+    ],
+)
+def test_answers_are_marked_grounded_where_labels_prove_it(examples, marked):
+    calibrations = Calibrations()
+    calibrations.learn({"docs": examples}, V)
+    assert calibrations("docs", verdict(0.95)).marked_grounded is marked
+    assert not calibrations("docs", verdict(0.3)).marked_grounded
+    assert not calibrations("docs", verdict(0.95, version="artefact-2")).marked_grounded
+    assert not calibrations("docs", verdict(None, reason="refusal")).marked_grounded
+
+
+def test_marks_need_no_calibration_and_last_over_a_restart():
+    examples = [CalibrationExample(0.7 + 0.001 * at, 1.0, 1.0, ()) for at in range(100)]
+    before, after = Calibrations(), Calibrations()
+    before.learn({"docs": {"people": examples}}, V)
+    assert before.kept["docs"].refused == "one_kind"
+    after.load(before.dump())
+    marked = after("docs", verdict(0.75))
+    assert (marked.marked_grounded, marked.raw, marked.version) == (True, None, V)
+
+
 def test_newer_examples_withdraw_what_they_do_not_bear_out():
     calibrations = Calibrations()
     calibrations.learn({"docs": {"llm": taught(100)}}, V)

@@ -137,11 +137,13 @@ def test_spend_and_drift_of_the_language_model(tmp_path):
 def test_a_calibration_is_drawn_where_it_is_in_force():
     curve = ((0.0, 0.1), (0.5, 0.7), (1.0, 0.9))
     page = shown(
-        CalibrationFacts(HOSTILE, "people", 120, 3, 0.4, "", curve),
-        CalibrationFacts("docs", "llm", 60, 0, 0.5, "too few examples", ()),
+        CalibrationFacts(HOSTILE, "people", 120, 3, 0.4, 0.81, "", curve),
+        CalibrationFacts("docs", "llm", 60, 0, 0.5, None, "too few examples", ()),
     )
     assert page.tags.count("svg") == 1 + 2  # the chart, and its legend
     assert "version 3, doubted below 40.0 % · learned from 120 labels" in page.text
+    assert "marked grounded from 0.81 as shipped" in page.text
+    assert "no answer is marked grounded" in page.text
     assert "not in force: too few examples · learned from 60 verdicts of the language" in page.text
     assert "\x1b" not in page.text
 
