@@ -14,13 +14,13 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.ingest.engine import Engine
-from ragmon.daemon.log_metrics import watch_logs
+from ragmon.daemon.log_metrics import watch_logs, watch_tools
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervised
 from ragmon.memory import MemoryBudget
 from ragmon.plugins import resolve
-from ragmon.sources import Source, SourceContext, SpanSink
+from ragmon.sources import ScoreReader, Source, SourceContext, SpanSink
 from ragmon.web.auth import Authorizer
 
 
@@ -58,12 +58,13 @@ def loops_of(component: Component) -> Sequence[Supervised]:
     return loops
 
 
-def build_sources(context: Context, spans: SpanSink) -> list[Source]:
+def build_sources(context: Context, spans: SpanSink, scores: ScoreReader) -> list[Source]:
     """The configured sources besides HTTP.
 
     Args:
         context: of the daemon.
         spans: takes traces.
+        scores: reads those of tracing tools.
 
     Raises:
         SettingsError: an unknown kind, or options it does not know.
@@ -81,10 +82,12 @@ def build_sources(context: Context, spans: SpanSink) -> list[Source]:
             url, endpoint=endpoint, region=region, clock=context.clock
         ),
         spans=spans,
+        scores=scores,
     )
     sources: list[Source] = []
     for at, entry in enumerate(context.settings.sources):
         module, options = resolve("ragmon.sources", f"sources.{at}", entry)
         sources.append(module.build(options, source_context))
     watch_logs(context.own, sources)
+    watch_tools(context.own, sources)
     return sources

@@ -1,10 +1,11 @@
-"""Metrics of partitioned logs that sources read."""
+"""Metrics of partitioned logs and of tracing tools that sources read."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from ragmon.exposition.own import OwnMetrics
 from ragmon.sources import Source
 from ragmon.sources.kafka.lag import LogFigures
+from ragmon.sources.tracing_tools.source import ToolFigures
 
 ByLabels = Mapping[tuple[str, ...], float]
 
@@ -49,6 +50,31 @@ def watch_logs(own: OwnMetrics, sources: Sequence[Source]) -> None:
         "feedback finds its query only where both have the query's id as their key.",
         ("topic",),
         lambda: _summed(logs, lambda log: {(): log.unkeyed}),
+    )
+
+
+def watch_tools(own: OwnMetrics, sources: Sequence[Source]) -> None:
+    """Have the sources that ask a tracing tool asked at each scrape."""
+    candidates = [getattr(source, "figures", None) for source in sources]
+    tools = [figures for figures in candidates if isinstance(figures, ToolFigures)]
+    own.watch_each(
+        "ragmon_tracing_tool_lag_seconds",
+        "Age of what was read last from a tracing tool, by the name of the source. Near settle_s "
+        "and every_s of the source is good; growing: the tool refuses, throttles or does not "
+        "answer (the log has the reason), or the history is still read.",
+        "name",
+        lambda: {tool.name: lag for tool in tools if (lag := tool.lag_s) is not None},
+    )
+    own.watch_labelled(
+        "ragmon_tracing_tool_requests",
+        "Requests to the API of a tracing tool, by the name of the source and outcome: answered, "
+        "throttled (429: it asked for a pause) or failed. Nothing is lost: each is tried again.",
+        ("name", "outcome"),
+        lambda: {
+            (tool.name, outcome): float(count)
+            for tool in tools
+            for outcome, count in tool.requests.items()
+        },
     )
 
 

@@ -102,7 +102,8 @@ class Daemon:
             self._judges = Judges(self._context, self._exporter)
             worker = self._traces.source.worker
             self._erasures = ErasureRequests(self._context, self._alerting, worker)
-            self._sources = build_sources(self._context, self._traces.source.logged)
+            traces = self._traces.source
+            self._sources = build_sources(self._context, traces.logged, traces.logged_scores)
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._documents = LiveDocuments(self._engine, settings, clock, self._memory)
             self._judge_reports = LiveJudgeReports(self._context, self._judges, self._memory)

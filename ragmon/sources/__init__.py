@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Literal, NamedTuple, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ragmon.access import Pipelines
 from ragmon.asgi import unavailable
@@ -137,6 +137,16 @@ class SpanSink(Protocol):
         ...
 
 
+class ScoreReader(Protocol):
+    """Reader of scores that a source commits together with its position."""
+
+    def changes(
+        self, tool: Literal["langfuse", "phoenix"], scores: Sequence[Raw]
+    ) -> list[Feedback | Label]:
+        """Feedback and labels of scores as the tool's own SDK sends them; the rest is counted."""
+        ...
+
+
 class SourceContext(Struct, frozen=True, kw_only=True):
     """Dependencies of a configured source."""
 
@@ -149,6 +159,7 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     text: Policy = "keep"  # for what is quarantined
     objects: OpenObjects | None = None  # None: there are no object stores
     spans: SpanSink | None = None  # None: traces are not taken
+    scores: ScoreReader | None = None  # as spans
 
 
 class Source(Protocol):

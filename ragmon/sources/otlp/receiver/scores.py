@@ -21,6 +21,8 @@ PHOENIX = {"/v1/span_annotations": "span_id", "/v1/trace_annotations": "trace_id
 PARAMETERS = ("sync",)
 """Parameters of Phoenix's SDKs: whether to wait, as ragmon always does."""
 
+_ANNOTATORS = {"ANNOTATION": "HUMAN", "EVAL": "LLM"}
+"""Of Langfuse's scores by their source; those sent by an API may be anybody's."""
 _AT_ONCE = 200  # two milliseconds
 _NONE = msgspec.Raw(b"null")
 
@@ -161,7 +163,7 @@ def _langfuse(item: msgspec.Raw) -> _Named:
             None if worded else _number(value),
             str(value) if worded else _text(_plain(score.string_value)),
             _text(_plain(score.comment)),
-            "HUMAN" if _plain(score.source) == "ANNOTATION" else "",
+            _ANNOTATORS.get(str(_plain(score.source)), ""),
             timestamp=_time(_plain(score.timestamp)),
         ),
         str(_plain(score.id) or ""),

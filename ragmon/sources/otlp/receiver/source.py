@@ -49,6 +49,7 @@ from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 from ragmon.sources.otlp.receiver.batch import MappingOptions
 from ragmon.sources.otlp.receiver.intake import SpanIntake
 from ragmon.sources.otlp.receiver.journal import Journal
+from ragmon.sources.otlp.receiver.logged_scores import LoggedScores
 from ragmon.sources.otlp.receiver.logged_spans import LoggedSpans
 from ragmon.sources.otlp.receiver.responses import (
     Encoding,
@@ -59,7 +60,7 @@ from ragmon.sources.otlp.receiver.responses import (
     success,
 )
 from ragmon.sources.otlp.receiver.worker import MappingWorker
-from ragmon.sources.otlp.traces.feedback import changes_for, stamped
+from ragmon.sources.otlp.traces.feedback import all_changes, stamped
 from ragmon.sources.otlp.wire import json, protobuf
 from ragmon.stores.protocols import Spans
 from ragmon.threads import OnWriter
@@ -123,6 +124,7 @@ class OtlpSource:
         self._intake = SpanIntake(self.worker, Journal(spans), counters, options.redact)
         self._gate = ReadGate(options.limits.reads)
         self.logged = LoggedSpans(self.worker, self._intake, self.memory, self._most)
+        self.logged_scores = LoggedScores(self.worker.targets, counters, self._stamp)
 
     def start(self) -> None:
         """Begin to complete traces; requests are answered before it, too."""
@@ -217,7 +219,7 @@ class OtlpSource:
             await content.add(decoded.content)
         refused = await content.keep()
         by_query = self._by_query(evaluations, refused)
-        await self._commit(_changes(by_query), permit)
+        await self._commit(all_changes(by_query), permit)
         return refused
 
     def _by_query(
@@ -274,7 +276,7 @@ class OtlpSource:
                 by_query: dict[str, list[SpanEvaluation]] = {}
                 for query_id, evaluation, _ in accepted:
                     by_query.setdefault(query_id, []).append(evaluation)
-                await self._commit(_changes(by_query), permit)
+                await self._commit(all_changes(by_query), permit)
             for refusal in refused:
                 self._counters.rejected("otlp_feedback", refusal.reason)
             if refused and not accepted:
@@ -361,14 +363,6 @@ def _nothing_kept(error: RecordError) -> Problem:
     status = 404 if error.reason in _NOT_KNOWN else 400
     detail = f"nothing was kept: {error.field} {error}".replace("  ", " ")
     return Problem(status, detail, reason=error.reason)
-
-
-def _changes(by_query: dict[str, list[SpanEvaluation]]) -> list[Feedback | Label]:
-    return [
-        change
-        for query_id, evaluations in by_query.items()
-        for change in changes_for(query_id, evaluations)
-    ]
 
 
 def _refusal(error: RecordError) -> Problem:

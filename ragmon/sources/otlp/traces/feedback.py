@@ -4,7 +4,7 @@ An evaluation by a person, or without an annotator, is feedback. A model's score
 is a label by that evaluator; its other scores have no place in a record and are only counted.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -122,6 +122,15 @@ def changes_for(query_id: str, evaluations: Sequence[SpanEvaluation]) -> list[Fe
                 )
             )
     return changes
+
+
+def all_changes(by_query: Mapping[str, Sequence[SpanEvaluation]]) -> list[Feedback | Label]:
+    """Feedback and labels from the evaluations of several queries, by their ids."""
+    return [
+        change
+        for query_id, evaluations in by_query.items()
+        for change in changes_for(query_id, evaluations)
+    ]
 
 
 def rating_of(evaluation: SpanEvaluation) -> float | None:

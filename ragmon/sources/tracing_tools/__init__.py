@@ -1,0 +1,1 @@
+"""Reading of tracing tools by their APIs: windows of time, pages, positions, requests."""

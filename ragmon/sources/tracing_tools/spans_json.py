@@ -1,0 +1,67 @@
+"""Spans of a tracing tool's API as an ``ExportTraceServiceRequest`` in JSON."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def grouped(spans: Sequence[dict[str, Any]]) -> bytes:
+    """The request; each span has its resource and scope besides the fields of the wire."""
+    groups: dict[bytes, dict[str, Any]] = {}
+    for span in spans:
+        resource, scope = span.pop("resource"), span.pop("scope")
+        key = msgspec.json.encode((resource, scope), order="sorted")
+        group = groups.setdefault(
+            key,
+            {
+                "resource": {"attributes": pairs(resource)},
+                "scopeSpans": [{"scope": {"name": scope}, "spans": []}],
+            },
+        )
+        group["scopeSpans"][0]["spans"].append(span)
+    return msgspec.json.encode({"resourceSpans": list(groups.values())})
+
+
+def pairs(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Attributes as the wire has them."""
+    return [
+        {"key": key, "value": any_value(value)}
+        for key, value in attributes.items()
+        if value is not None
+    ]
+
+
+def any_value(value: Any) -> dict[str, Any]:
+    """A value as the wire has it."""
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [any_value(entry) for entry in value]}}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": pairs(value)}}
+    return {"stringValue": str(value)}
+
+
+def otlp_time(text: str) -> str:
+    """Nanoseconds since 1970 of a time in ISO 8601; 0 for what is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return "0"
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return str((moment - _EPOCH) // _MICROSECOND * 1_000)
+
+
+def iso_time(unix_s: float) -> str:
+    """A moment in ISO 8601 with milliseconds, the rest cut off."""
+    moment = _EPOCH + timedelta(milliseconds=int(unix_s * 1_000))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
