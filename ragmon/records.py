@@ -44,6 +44,7 @@ Grades = Annotated[
 Tags = Annotated[dict[Name, Annotated[str, Meta(max_length=MAX_ID)]], Meta(max_length=MAX_TAGS)]
 RepeatNumber = Annotated[int, Meta(ge=0, le=10**9)]
 Vector = Annotated[list[float], Meta(min_length=1, max_length=MAX_DIMENSIONS)]
+Sketch = Annotated[bytes, Meta(max_length=1_024)]
 UnitInterval = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Seconds = Annotated[float, Meta(ge=0.0, le=LATEST)]
 _Zoned = Annotated[datetime, Meta(tz=True)]
@@ -135,6 +136,13 @@ class Embeddings(Struct, frozen=True, omit_defaults=True, gc=False):
         return min(max(cosine, -1.0), 1.0)
 
 
+def sketch_of(vector: list[float]) -> bytes | None:
+    """The sketch of an embedding; None for one of zeros."""
+    from ragmon.embedding_sketch import sketch  # noqa: PLC0415 - numpy, for who sends vectors
+
+    return sketch(vector)
+
+
 class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One logged RAG query.
 
@@ -169,6 +177,8 @@ class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     steps: Annotated[list[AnswerStep], Meta(max_length=MAX_STEPS)] | None = None  # in their order
     query_answer_similarity: Annotated[float, Meta(ge=-1.0, le=1.0)] | None = None  # cosine
     embeddings: Embeddings | None = None  # on the wire only: they become the similarity
+    embedding: Vector | None = None  # of the query; on the wire only: it becomes the sketch
+    embedding_sketch: Sketch | None = None  # see ``ragmon.embedding_sketch``
     repeat: RepeatNumber = msgspec.field(default=0, name="repeat_number")  # by ``ragmon.repeats``
 
     def __post_init__(self) -> None:
@@ -184,6 +194,9 @@ class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
         if self.embeddings is not None:
             force_setattr(self, "query_answer_similarity", self.embeddings.similarity)
             force_setattr(self, "embeddings", None)
+        if self.embedding is not None:
+            force_setattr(self, "embedding_sketch", sketch_of(self.embedding))
+            force_setattr(self, "embedding", None)
 
 
 class Feedback(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

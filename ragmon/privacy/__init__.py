@@ -79,7 +79,13 @@ def _drop_texts(record: QueryRecord) -> QueryRecord:
     chunks = record.chunks and [Chunk(c.id, c.score, None, c.source) for c in record.chunks]
     error = None if record.error is None else DROPPED
     return replace(
-        record, query=None, retrieval_query=None, answer=None, chunks=chunks, error=error
+        record,
+        query=None,
+        retrieval_query=None,
+        answer=None,
+        chunks=chunks,
+        error=error,
+        embedding_sketch=None,
     )
 
 
@@ -98,6 +104,7 @@ def _redact_query(record: QueryRecord) -> QueryRecord:
     return replace(
         record,
         query=redact(record.query),
+        embedding_sketch=None if record.query in suspect else record.embedding_sketch,
         retrieval_query=redact(record.retrieval_query),
         answer=redact(record.answer),
         error=redact(record.error),

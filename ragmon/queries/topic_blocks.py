@@ -27,6 +27,7 @@ class _AskedQuestion(Struct, frozen=True, gc=False):
     query_id: str = ""
     user_id: str | None = None
     session_id: str | None = None
+    embedding_sketch: bytes | None = None
 
 
 _decode_all = msgspec.msgpack.Decoder(list[_AskedQuestion]).decode
@@ -38,6 +39,7 @@ class BlockQuestions(NamedTuple):
 
     texts: list[str | None]
     askers: list[int]  # a number each; 0: not recorded
+    sketches: dict[int, bytes]  # of embeddings, by position in the block
 
 
 class TopicBlock(NamedTuple):
@@ -46,6 +48,7 @@ class TopicBlock(NamedTuple):
     sequences: list[int]
     texts: list[str | None]
     askers: list[int]
+    sketches: dict[int, bytes]  # of embeddings, by position here
     timestamps: _Floats
     values: dict[OutcomeName, _Floats]  # NaN where unknown
 
@@ -97,6 +100,7 @@ def read_blocks(
             [first + at for at in places.tolist()],
             [questions.texts[at] for at in places.tolist()],
             [questions.askers[at] for at in places.tolist()],
+            _selected(questions.sketches, places),
             seen.timestamps[places],
             columns.outcomes(seen.values[places]),
         )
@@ -109,8 +113,21 @@ def questions_of(contents: tuple[bytes, dict[int, bytes]]) -> BlockQuestions:
     for at, record in revised.items():
         records[at] = _decode(record)
     return BlockQuestions(
-        [record.query for record in records], [_asker(record) for record in records]
+        [record.query for record in records],
+        [_asker(record) for record in records],
+        {
+            at: record.embedding_sketch
+            for at, record in enumerate(records)
+            if record.embedding_sketch is not None
+        },
     )
+
+
+def _selected(sketches: dict[int, bytes], places: NDArray[np.int64]) -> dict[int, bytes]:
+    """Those at some places, by their position among these."""
+    if not sketches:
+        return {}
+    return {to: sketches[at] for to, at in enumerate(places.tolist()) if at in sketches}
 
 
 def _asker(record: _AskedQuestion) -> int:

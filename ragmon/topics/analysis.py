@@ -1,7 +1,7 @@
 """The report of topics: found, named, compared with the rest, the worst first."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,6 +40,7 @@ class GroupedQueries(Struct, frozen=True, kw_only=True):
     distinct: int  # questions
     sampled: int  # distinct ones in which topics were looked for
     clear: int  # queries that are clearly of one topic
+    by_vectors: bool  # made of embeddings, not of words
 
 
 class TypicalQuestion(Struct, frozen=True, kw_only=True):
@@ -88,6 +89,7 @@ class TopicList(Struct, frozen=True, kw_only=True):
     without_topic: int  # their question is like no other
     clear_share: float | None  # of those with a topic: not between two; null: none has any
     distinct_questions: int
+    made_of: Literal["words", "embeddings"]
     topics: list[Topic]
 
 
@@ -143,6 +145,7 @@ def topic_list(
         without_topic=int((labels == -1).sum()),
         clear_share=grouped.clear / int((labels >= 0).sum()) if (labels >= 0).any() else None,
         distinct_questions=grouped.distinct,
+        made_of="embeddings" if grouped.by_vectors else "words",
         topics=topics,
     )
 

@@ -50,6 +50,16 @@ def graph_of(neighbours: Neighbours) -> Graph:
     return graph
 
 
+def of_size(labels: Labels, least: int) -> Labels:
+    """Labels of the groups that are large enough, the largest first; -1 for the rest."""
+    sizes = np.bincount(labels[labels >= 0])
+    order = np.argsort(-sizes, kind="stable")
+    kept = order[sizes[order] >= least]
+    places = np.full(len(sizes) + 1, -1, dtype=np.int32)  # the last one is for -1
+    places[kept] = np.arange(len(kept))
+    return places[labels]
+
+
 def _move(graph: Graph, resolution: float, order: list[int]) -> list[int]:
     """Move nodes to the best of their neighbours' communities until none gains."""
     degree = [sum(edges.values()) for edges in graph]

@@ -1,7 +1,7 @@
 """Questions of a stretch of time, each distinct one once, and a sample to find topics in."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from ragmon.topics.terms import Questions, TermReader
+from ragmon.topics.vectors import MOST_VECTORS, QuestionVectors, question_vectors
 
 MOST_SAMPLED = 12_000
 """Distinct questions that topics are found in; all others are assigned to them."""
@@ -31,6 +32,7 @@ class Corpus(NamedTuple):
     sequences: Places  # of the query that asked it first
     asked: NDArray[np.int32]  # by query: place among the questions; -1: none was recorded
     askers: NDArray[np.uint32]  # people who asked each question, shape (n, KEPT_ASKERS); 0: none
+    vectors: QuestionVectors | None = None  # None: none were recorded
 
 
 class CorpusBuilder:
@@ -44,6 +46,7 @@ class CorpusBuilder:
         self._sequences: list[int] = []
         self._texts: list[str] = []
         self._askers = array("I")
+        self._sketches: dict[int, bytes] = {}  # by place
         self._asked: list[NDArray[np.int32]] = []
 
     def add(
@@ -51,6 +54,7 @@ class CorpusBuilder:
         sequences: Sequence[int],
         texts: Sequence[str | None],
         askers: Sequence[int] | None = None,
+        sketches: Mapping[int, bytes] | None = None,
     ) -> None:
         """Take in queries.
 
@@ -59,6 +63,7 @@ class CorpusBuilder:
             texts: their questions; None: not recorded.
             askers: a number of 32 bits for whoever asked; 0: not recorded, which counts as
                 somebody else each time, as does None for all.
+            sketches: of the embeddings of some of them, by their position here.
         """
         asked = [
             -1 if not text else self._place(text, sequence, asker or _nobody(sequence))
@@ -67,6 +72,9 @@ class CorpusBuilder:
             )
         ]
         self._asked.append(np.array(asked, dtype=np.int32))
+        for at, sketched in (sketches or {}).items():
+            if asked[at] >= 0 and len(self._sketches) < MOST_VECTORS:
+                self._sketches.setdefault(asked[at], sketched)
 
     def corpus(self) -> Corpus:
         """Everything that was taken in."""
@@ -78,6 +86,7 @@ class CorpusBuilder:
             np.array(self._sequences, dtype=np.int64),
             asked,
             np.array(self._askers, dtype=np.uint32).reshape(-1, KEPT_ASKERS),
+            question_vectors(self._sketches),
         )
 
     def texts(self, places: Sequence[int]) -> list[str]:

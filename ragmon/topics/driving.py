@@ -112,7 +112,7 @@ def _topics(corpus: Corpus, failing: Bools) -> tuple[NDArray[np.int32], _SampleT
     fails = np.bincount(corpus.asked[failing], minlength=len(corpus.keys))
     weighed = corpus._replace(counts=corpus.counts + _FAILING_WEIGHS * fails)
     places = sample_of(weighed, SEED, MOST_SAMPLED)
-    model, labels = fit(corpus.questions.select(places), SEED, least=_LEAST_DISTINCT)
+    model, labels = fit(corpus.questions.select(places), SEED, least=_LEAST_DISTINCT, in_haste=True)
     return model.assign(corpus.questions), _SampleTopics(places, labels, model.topics)
 
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ragmon.topics.analysis import GroupedQueries, TopicGroup
 from ragmon.topics.corpus import Corpus, sample_of
+from ragmon.topics.finding import find_topics
 from ragmon.topics.identity import BothLabels, KnownTopic, Recognized, recognize
-from ragmon.topics.model import TopicModel, fit
+from ragmon.topics.model import TopicModel, kept
 from ragmon.topics.naming import names
 from ragmon.topics.neighbours import TermWeights
 
@@ -70,12 +71,11 @@ def group(
     """
     places = sample_of(corpus, SEED)
     sampled = corpus.questions.select(places)
-    model, of_sample = fit(sampled, SEED, breathe=breathe)
+    model, of_sample, nearest, by_vectors = find_topics(corpus, places, SEED, breathe)
     askers = corpus.askers[places].tolist()
     words = names(text_of(places.tolist()), of_sample.tolist(), model.topics, askers)
     breathe()
-    nearest = model.nearest(corpus.questions)
-    every = model.kept(nearest)
+    every = kept(nearest)
     recognized = recognize(
         [topic.known for topic in earlier.topics],
         BothLabels(earlier.model().recognized(sampled), of_sample, corpus.counts[places]),
@@ -94,6 +94,7 @@ def group(
             distinct=len(corpus.questions),
             sampled=len(places),
             clear=int(corpus.counts[nearest.is_clear].sum()),
+            by_vectors=by_vectors,
         ),
         kept=_kept(model, groups, now),
     )

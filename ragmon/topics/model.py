@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.topics.communities import communities, graph_of
+from ragmon.topics.communities import communities, graph_of, of_size
+from ragmon.topics.consensus import LINKED, NEIGHBOURS, RESOLUTION, agreed_groups
 from ragmon.topics.neighbours import TermRows, TermWeights, neighbours, term_weights
 from ragmon.topics.terms import Questions
 
-NEIGHBOURS = 10
-RESOLUTION = 1.0
 LEAST_LIKENESS = 0.12
 """A question less like every topic than this belongs to none."""
 LEAST_MARGIN = 0.07
@@ -57,7 +56,7 @@ class TopicModel(NamedTuple):
 
     def assign(self, questions: Questions) -> Labels:
         """The topic of each question; -1 where it is like none."""
-        return self.kept(self.nearest(questions))
+        return kept(self.nearest(questions))
 
     def nearest(self, questions: Questions) -> NearestTopics:
         """The nearest topic of each question; a part of them at a time."""
@@ -72,11 +71,6 @@ class TopicModel(NamedTuple):
         unknown = float(self.weights.rarity.max(initial=0.0))
         nearest = self.likeness(self.weights.rows(questions, unknown))
         return np.where(nearest.likeness >= LEAST_RECOGNIZED, nearest.labels, np.int32(-1))
-
-    @staticmethod
-    def kept(nearest: NearestTopics) -> Labels:
-        """Labels of what is like its topic; -1 for the rest."""
-        return np.where(nearest.likeness >= LEAST_LIKENESS, nearest.labels, np.int32(-1))
 
     def likeness(self, rows: TermRows) -> NearestTopics:
         """The nearest topic of each row."""
@@ -108,6 +102,8 @@ def fit(
     seed: int,
     least: int = 0,
     breathe: Callable[[], None] = lambda: None,
+    *,
+    in_haste: bool = False,
 ) -> tuple[TopicModel, Labels]:
     """Topics of distinct questions, and the topic of each; -1 where it is like none.
 
@@ -116,33 +112,49 @@ def fit(
         seed: of the order in which questions are looked at.
         least: distinct questions that make a topic; 0: by the number of questions.
         breathe: called now and then; it may pause.
+        in_haste: group them once, at a third of the cost.
     """
     weights = term_weights(questions)
     rows = weights.rows(questions)
-    near = neighbours(rows, len(weights.terms), NEIGHBOURS, breathe)
-    least = least or max(5, min(12, len(questions) // 1_000))
-    labels = _of_size(communities(graph_of(near), RESOLUTION, seed), least)
-    model = TopicModel(weights, _centroids(rows, labels, len(weights.terms)))
-    for _ in range(_PASSES):
-        breathe()
-        labels = _of_size(model.kept(model.likeness(rows)), least)
-        model = TopicModel(weights, _centroids(rows, labels, len(weights.terms)))
-    return model, model.kept(model.likeness(rows))
+    least = least or least_size(len(questions))
+    near = neighbours(rows, len(weights.terms), LINKED if in_haste else NEIGHBOURS, breathe)
+
+    def moved(labels: Labels, passes: int) -> TopicModel:
+        model = word_model(weights, rows, labels)
+        for _ in range(passes):
+            breathe()
+            model = word_model(weights, rows, of_size(kept(model.likeness(rows)), least))
+        return model
+
+    def spread(labels: Labels) -> Labels:
+        return moved(labels, 2).likeness(rows).labels
+
+    if in_haste:
+        labels = of_size(communities(graph_of(near), RESOLUTION, seed), least)
+    else:
+        labels = agreed_groups(near, spread, least, seed, breathe)
+    model = moved(labels, _PASSES)
+    return model, kept(model.likeness(rows))
 
 
-def _of_size(labels: NDArray[np.int32], least: int) -> Labels:
-    """Labels of the groups that are large enough, the largest first; -1 for the rest."""
-    sizes = np.bincount(labels[labels >= 0])
-    order = np.argsort(-sizes, kind="stable")
-    kept = order[sizes[order] >= least]
-    places = np.full(len(sizes) + 1, -1, dtype=np.int32)  # the last one is for -1
-    places[kept] = np.arange(len(kept))
-    return places[labels]
+def least_size(questions: int) -> int:
+    """Distinct questions that make a topic, of so many."""
+    return max(5, min(12, questions // 1_000))
 
 
-def _centroids(rows: TermRows, labels: Labels, terms: int) -> Floats:
+def kept(nearest: NearestTopics) -> Labels:
+    """Labels of what is like its topic; -1 for the rest."""
+    return np.where(nearest.likeness >= LEAST_LIKENESS, nearest.labels, np.int32(-1))
+
+
+def word_model(weights: TermWeights, rows: TermRows, labels: Labels, topics: int = 0) -> TopicModel:
+    """The model of groups of rows, of which there are so many at least."""
+    return TopicModel(weights, _centroids(rows, labels, len(weights.terms), topics))
+
+
+def _centroids(rows: TermRows, labels: Labels, terms: int, topics: int) -> Floats:
     """The direction of each group of rows."""
-    count = int(labels.max(initial=-1)) + 1
+    count = max(topics, int(labels.max(initial=-1)) + 1)
     label = np.repeat(labels, np.diff(rows.starts))
     used = label >= 0
     cells = rows.columns[used].astype(np.int64) * count + label[used]

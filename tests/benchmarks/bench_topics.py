@@ -17,11 +17,14 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.linalg import svds
 
+from ragmon.embedding_sketch import sketch
 from ragmon.topics.analysis import QueriesRead, topic_list
 from ragmon.topics.corpus import CorpusBuilder
 from ragmon.topics.grouping import SEED, KeptModel, group
-from ragmon.topics.model import TopicModel, fit
+from ragmon.topics.model import fit, kept
 from ragmon.topics.terms import TermReader
 
 SETS = ("clinc150", "banking77", "stackoverflow")
@@ -40,6 +43,7 @@ def run() -> list[tuple[str, str, str]]:
     sets = {name: Path(folder, f"{name}.tsv") for name in SETS}
     known = {name: load(path) for name, path in sets.items() if folder and path.exists()}
     rows = [row for name, questions in known.items() for row in quality(name, *questions)]
+    rows += [row for name, questions in known.items() for row in by_vectors(name, *questions)]
     if "clinc150" in known:
         rows += gaps(*known["clinc150"], weeks)
     return [*rows, *cost([text for _, texts in known.values() for text in texts])]
@@ -63,7 +67,7 @@ def quality(name, intents, texts):
     )
     is_clear = one.is_clear & other.is_clear
     stable = rand_index(one.labels[is_clear], other.labels[is_clear])
-    every = rand_index(TopicModel.kept(one), TopicModel.kept(other))
+    every = rand_index(kept(one), kept(other))
     ari, nmi = BASELINES[name]
     what = f"{name}: {len(texts):,} questions, {len(set(intents))} intents"
     agreed = f"ARI {rand_index(truth, labels):.2f}, NMI {mutual_information(truth, labels):.2f}"
@@ -90,10 +94,11 @@ def gaps(intents, texts, weeks):
             gap if chance.random() < GAP else chance.choice(sorted(by_intent)) for _ in range(WEEK)
         ]
         queries = [chance.choice(by_intent[intent]) for intent in asked]
+        grouping = topics_of(queries)
         for is_planted in (True, False):
             rates = [0.5 if is_planted and intent == gap else 0.9 for intent in asked]
             hits = np.array([float(chance.random() < rate) for rate in rates])
-            listed = report(queries, hits)
+            listed = report(grouping, hits)
             flagged = [topic for topic in listed.topics[:3] if topic.is_gap]
             if not is_planted:
                 false += any(topic.is_gap for topic in listed.topics)
@@ -109,12 +114,53 @@ def gaps(intents, texts, weeks):
     ]
 
 
-def report(queries, hits):
+def topics_of(queries, sketches=None):
     builder = CorpusBuilder()
-    builder.add(list(range(len(queries))), queries)
-    grouping = group(builder.corpus(), builder.texts, KeptModel(made_at=0.0), 1.0)
-    times = np.arange(float(len(queries)))
-    read = QueriesRead(0.0, float(len(queries)), times, {"hit_rate": hits}, 1.0)
+    builder.add(list(range(len(queries))), queries, None, sketches)
+    return group(builder.corpus(), builder.texts, KeptModel(made_at=0.0), 1.0)
+
+
+def by_vectors(name, intents, texts):
+    """Topics by vectors: latent semantic analysis of characters stands in for a model."""
+    chosen = random.Random(0).sample(range(len(texts)), min(8_000, len(texts)))
+    texts = [texts[at] for at in chosen]
+    truth = np.unique([intents[at] for at in chosen], return_inverse=True)[1]
+    sketches = {at: sketch(vector) for at, vector in enumerate(latent(texts).tolist())}
+    sketches = {at: one for at, one in sketches.items() if one}
+    rows = []
+    for what, given in (
+        ("words", {}),
+        ("vectors", sketches),
+        ("six in ten have a vector", {at: one for at, one in sketches.items() if at % 5 < 3}),
+    ):
+        labels = np.frombuffer(topics_of(texts, given).grouped.labels, dtype=np.int32)
+        agreed = f"ARI {rand_index(truth, labels):.2f}, NMI {mutual_information(truth, labels):.2f}"
+        rows.append((f"{name}, {len(texts):,} questions: {what}", agreed, "words"))
+    return rows
+
+
+def latent(texts, dimensions=300):
+    """Latent semantic analysis of three to five characters."""
+    numbers, rows, columns = {}, [], []
+    for row, text in enumerate(texts):
+        held = {
+            f" {text.lower()} "[at : at + n] for n in (3, 4, 5) for at in range(len(text) + 3 - n)
+        }
+        rows += [row] * len(held)
+        columns += [numbers.setdefault(gram, len(numbers)) for gram in sorted(held)]
+    held_by = np.bincount(columns)
+    kept = held_by[columns] >= 3
+    rows, columns = np.array(rows)[kept], np.array(columns)[kept]
+    weights = 1.0 + np.log(len(texts) / held_by[columns])
+    weights /= np.sqrt(np.bincount(rows, weights**2, len(texts)))[rows]
+    matrix = csr_matrix((weights, (rows, columns)), (len(texts), len(numbers)))
+    left, sizes, _ = svds(matrix, k=dimensions, random_state=0)
+    return left * sizes
+
+
+def report(grouping, hits):
+    times = np.arange(float(len(hits)))
+    read = QueriesRead(0.0, float(len(hits)), times, {"hit_rate": hits}, 1.0)
     return topic_list(grouping.grouped, read, {})
 
 

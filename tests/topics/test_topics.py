@@ -8,7 +8,7 @@ import pytest
 from ragmon.topics.analysis import QueriesRead, topic_list
 from ragmon.topics.corpus import CorpusBuilder, sample_of
 from ragmon.topics.grouping import KeptModel, group
-from ragmon.topics.model import LEAST_LIKENESS, fit
+from ragmon.topics.model import LEAST_LIKENESS, fit, kept
 from ragmon.topics.naming import names
 from ragmon.topics.outcomes import outcomes
 from ragmon.topics.terms import TermReader, words_of
@@ -266,5 +266,5 @@ def test_questions_between_two_topics_are_not_clear():
     nearest = model.nearest(reader.read([*clear, "refund shipping", "zebra"]))
     assert nearest.is_clear[:-2].mean() > 0.9
     assert nearest.is_clear[-2:].tolist() == [False, False]
-    assert model.kept(nearest)[-2:].tolist()[1] == -1
+    assert kept(nearest)[-2:].tolist()[1] == -1
     assert nearest.likeness[-2] > LEAST_LIKENESS

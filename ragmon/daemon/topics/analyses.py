@@ -16,6 +16,7 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.read_deadline import read_deadline
 from ragmon.daemon.topics.kept import KeptTopics
 from ragmon.daemon.topics.process import TopicProcess, TopicsFailedError
+from ragmon.daemon.topics.worker import AddedQueries
 from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.topic_blocks import TopicBlock, plan, read_blocks, typical_questions
 from ragmon.topics.analysis import QueriesRead, TopicList, topic_list
@@ -136,8 +137,10 @@ class TopicAnalyses:
             for block in read_blocks(
                 reader, self._engine.pipeline, blocks.first_sequences, asked, check
             ):
-                process.add(block.sequences, block.texts, block.askers)
-                parts.append(block._replace(sequences=[], texts=[], askers=[]))
+                process.add(
+                    AddedQueries(block.sequences, block.texts, block.askers, block.sketches)
+                )
+                parts.append(block._replace(sequences=[], texts=[], askers=[], sketches={}))
             earlier = self._kept.of(query.pipeline)
             grouping = process.find(earlier, now, self._settings.max_time)
             sequences = [at for group in grouping.grouped.groups for at in group.sequences]

@@ -48,13 +48,13 @@ class TopicProcess:
         """End it; whoever waits for it gets TopicsFailedError."""
         self._process.kill()
 
-    def add(self, sequences: list[int], texts: list[str | None], askers: list[int]) -> None:
-        """Send some queries; for those who ask see ``CorpusBuilder.add``.
+    def add(self, queries: AddedQueries) -> None:
+        """Send some queries.
 
         Raises:
             TopicsFailedError: the process ended.
         """
-        self._send(AddedQueries(sequences, texts, askers))
+        self._send(queries)
 
     def find(self, earlier: KeptModel, now: float, most_s: float) -> Grouping:
         """The topics of everything that was sent.

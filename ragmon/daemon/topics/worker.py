@@ -26,6 +26,7 @@ class AddedQueries(Struct, frozen=True, tag="add"):
     sequences: list[int]
     texts: list[str | None]
     askers: list[int]
+    sketches: dict[int, bytes]
 
 
 class TopicsAsked(Struct, frozen=True, tag="find"):
@@ -70,7 +71,7 @@ def serve(source: IO[bytes], target: IO[bytes], breathe: Callable[[], None]) -> 
                 group(corpus, builder.texts, message.earlier, message.now, breathe=breathe),
             )
             return
-        builder.add(message.sequences, message.texts, message.askers)
+        builder.add(message.sequences, message.texts, message.askers, message.sketches)
         breathe()
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ragmon.embedding_sketch import sketch
+from ragmon.records import MAX_DIMENSIONS
 from ragmon.stores.protocols import SpanRow
 
 MAX_ATTRIBUTES = 6_000
@@ -133,8 +135,21 @@ _STACK = "exception.stacktrace"
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?:: .*)?$", re.MULTILINE)
 
 
+_ONLY_VECTOR = "embedding.embeddings.0.embedding.vector"
+_ANOTHER_VECTOR = "embedding.embeddings.1.embedding.vector"
+EMBEDDING_SKETCH = "ragmon.embedding_sketch"
+"""Attribute in place of the one vector of a span."""
+
+
 def drop_bulk(attributes: Attributes, decoded: DecodedSpans) -> None:
-    """Leave out embedding vectors and repeated prompts; of a stack trace keep its first cause."""
+    """Leave out embedding vectors and repeated prompts; of a stack trace keep its first cause.
+
+    Of a span with one vector its sketch stays.
+    """
+    attributes.pop(EMBEDDING_SKETCH, None)
+    vector = attributes.get(_ONLY_VECTOR)
+    if vector is not None and is_vector(vector) and _ANOTHER_VECTOR not in attributes:
+        attributes[EMBEDDING_SKETCH] = _sketch(vector)
     bulk = [
         key
         for key, value in attributes.items()
@@ -147,6 +162,13 @@ def drop_bulk(attributes: Attributes, decoded: DecodedSpans) -> None:
         match = _RAISED.search(str(attributes.pop(_STACK)))
         if match:
             attributes["exception.cause"] = match[1]
+
+
+def _sketch(vector: list[Any]) -> bytes | None:
+    try:
+        return sketch(vector[:MAX_DIMENSIONS])
+    except (TypeError, ValueError, OverflowError):
+        return None  # not all of them are numbers
 
 
 def is_vector(value: Any) -> bool:

@@ -4,16 +4,19 @@ import json
 
 import pytest
 
+from ragmon.embedding_sketch import sketch
 from ragmon.event_time import Bounds
 from ragmon.sources.otlp import conventions as conventions_package
 from ragmon.sources.otlp.conventions import conventions
 from ragmon.sources.otlp.reading.values import resource_of
 from ragmon.sources.otlp.receiver.results import Results
 from ragmon.sources.otlp.receiver.targets import Targets
-from ragmon.sources.otlp.spans import ERROR, Event
+from ragmon.sources.otlp.spans import ERROR, DecodedSpans, Event, drop_bulk
 from ragmon.sources.otlp.traces.mapping import map_trace
 from tests.support.otlp import NOW, TRACE, span
 from tests.support.otlp_spans import KIND, OP, record_of, retriever, root
+
+VECTOR = "embedding.embeddings.{}.embedding.vector"
 
 
 def test_long_names_are_not_remembered():
@@ -369,6 +372,29 @@ def test_who_asked(attributes, expected):
     record = record_of(span(1, 0, attributes), retriever())
     assert (record.session_id, record.user_id) == expected
     assert (record.pipeline, record.version, record.environment) == ("shop", "1.2", "prod")
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "has_one"),
+    [
+        pytest.param("why?", {}, True, id="of the question"),
+        pytest.param("because", {}, False, id="of another text"),
+        pytest.param("why?", {VECTOR.format(1): [0.5] * 384}, False, id="of several texts"),
+    ],
+)
+def test_the_vector_of_the_question_is_kept_as_a_sketch(text, more, has_one):
+    embedding = {
+        KIND: "EMBEDDING",
+        "embedding.embeddings.0.embedding.text": text,
+        VECTOR.format(0): [0.25, -0.5] * 192,
+        **more,
+    }
+    drop_bulk(embedding, DecodedSpans([]))
+    record = record_of(
+        root(**{"input.value": "why?", "output.value": "so"}), retriever(), span(3, 2, embedding)
+    )
+    assert record.embedding_sketch == (sketch([0.25, -0.5] * 192) if has_one else None)
+    assert not any(isinstance(value, list) for value in embedding.values())
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from ragmon.sources.otlp.reading.values import (
     strip_prefix,
     tags_of,
 )
-from ragmon.sources.otlp.spans import ERROR, Attributes, Span
+from ragmon.sources.otlp.spans import EMBEDDING_SKETCH, ERROR, Attributes, Span
 
 ORDER = 10
 SPEAKS = frozenset(
@@ -97,6 +97,8 @@ def read(span: Span, facts: SpanFacts) -> None:
 def _read_embedding(attributes: Attributes, facts: SpanFacts) -> None:
     """A single text is a query; several are an index in the making."""
     key = "embedding.embeddings.{}.embedding.text"
+    sketched = attributes.get(EMBEDDING_SKETCH)
+    facts.set("embedding_sketch", sketched, "embedding.embeddings.0.embedding.vector")
     if key.format(1) not in attributes:
         facts.set_lazily("query", plain, attributes.get(key.format(0)), key.format(0))
 

@@ -50,7 +50,7 @@ def _scrub(value: Any, redact: Redact, depth: int = 0) -> Any:
         }
     if isinstance(value, list):
         return [_scrub(item, redact, depth + 1) for item in value]
-    return value
+    return None if isinstance(value, bytes) else value  # an embedding tells what the text says
 
 
 def _scrub_text(text: str, redact: Redact, depth: int) -> str:

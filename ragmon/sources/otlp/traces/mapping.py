@@ -150,6 +150,7 @@ class _Mapper:
             span_id=top.span.span_id.hex(),
             query=question,
             retrieval_query=_cut(self._rewritten(question)),
+            embedding_sketch=self._embedding_of(question),
             answer=_cut(self._answer()),
             chunks=self._chunks(),
             steps=steps_of(self._tops, self._retrieval),
@@ -230,6 +231,15 @@ class _Mapper:
                 origin = FieldOrigin(node.span.name, sourced.key)
                 self._sources.setdefault("retrieval_query", origin)
         return "\n".join(asked) or None
+
+    def _embedding_of(self, question: str | None) -> bytes | None:
+        """The sketch of the embedding whose text is the question."""
+        for node in self._all if question is not None else ():
+            sourced = node.facts.find("embedding_sketch")
+            if sourced is not None and node.facts.value("query") == question:
+                sketched: bytes = self._note("embedding_sketch", node, sourced)
+                return sketched
+        return None
 
     def _answer(self) -> Any:
         """From the root, or from the last model call and what lies between the two."""
