@@ -240,6 +240,9 @@ class JudgeSettings(SettingsSection):
     calibrate_every: Positive = 600.0
     """Interval at which the embedded and the local judge are calibrated with new labels and
     verdicts."""
+    earlier_turns: Annotated[int, Field(ge=0, le=5)] = 2
+    """Turns of the same `session_id` before an answer whose chunks count as well, where its own do
+    not support it; 0: every answer is graded alone."""
     unfaithful_below: Annotated[float, Field(ge=0, le=1)] = _SIGNALS.unfaithful_below
     """Answers with a faithfulness below this, from 0 to 1, count as unfaithful."""
 

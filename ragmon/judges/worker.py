@@ -20,6 +20,7 @@ from msgspec import Struct
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RagmonError
 from ragmon.judges import grounding
+from ragmon.judges.earlier_turns import read_again
 from ragmon.judges.grounding import GroundingJudge, GroundingResult
 
 _LENGTH = struct.Struct("<I")
@@ -31,6 +32,7 @@ class AnswerToRead(NamedTuple):
     query: str
     answer: str
     chunks: list[str]
+    earlier: tuple[str, ...] = ()  # retrieved in the turns before, the newest turn first
 
 
 class WorkerStart(Struct, frozen=True):
@@ -73,7 +75,30 @@ class EmbeddedBatches:
 
     def judge(self, cases: Sequence[AnswerToRead]) -> list[GroundingResult]:
         """Results in order."""
-        return [self._judge.score(*case) for case in cases]
+        return [self._judge.score(case.query, case.answer, case.chunks) for case in cases]
+
+
+class ConversationBatches:
+    """A judge that reads what it doubts again, with what was retrieved in the turns before."""
+
+    def __init__(self, judge: BatchJudge) -> None:
+        self._judge = judge
+
+    @property
+    def version(self) -> str:
+        """Of the judge."""
+        return self._judge.version
+
+    def judge(self, cases: Sequence[AnswerToRead]) -> list[GroundingResult]:
+        """Results in order."""
+
+        def again(places: Sequence[int]) -> list[GroundingResult]:
+            chosen = [cases[at] for at in places]
+            return self._judge.judge(
+                [case._replace(chunks=[*case.chunks, *case.earlier], earlier=()) for case in chosen]
+            )
+
+        return read_again(self._judge.judge(cases), [bool(case.earlier) for case in cases], again)
 
 
 def frame(content: object) -> bytes:
@@ -140,4 +165,4 @@ def _cpu_s() -> float:
 
 
 if __name__ == "__main__":
-    run(lambda: EmbeddedBatches(grounding.load()), float(sys.argv[1]))
+    run(lambda: ConversationBatches(EmbeddedBatches(grounding.load())), float(sys.argv[1]))

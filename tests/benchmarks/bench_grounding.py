@@ -24,6 +24,7 @@ from ragmon.judges.grounding.model import ARTEFACT, Artefact
 from ragmon.judges.training import corpus, fit
 from ragmon.judges.training.corpus import Example
 from ragmon.judges.training.grounding import joined
+from ragmon.judges.worker import AnswerToRead, ConversationBatches, EmbeddedBatches
 from ragmon.stats.calibration_error import calibration_error
 
 ROOT = Path(__file__).parents[2]
@@ -299,6 +300,66 @@ def _promise(judged: Judged, supported: float, count: int) -> tuple[float, float
     return broken / MARKING_DRAWS, float((shares > 0).mean()), shares.mean(), right / (total or 1.0)
 
 
+def conversation_table(mtrag: list[Example], artefact: Artefact) -> list[str]:
+    """MTRAG's conversations, read alone and with what was retrieved in the two turns before."""
+    retrieved = {example.group: example.context for example in mtrag}
+    own, moved = [], []
+    for example in mtrag:
+        before = _chunks_before(example, retrieved)
+        if before:
+            own.append((example, example.context, before))
+        following = retrieved.get(_turn(example.group, 1), [])
+        if following and not set(following) & set(example.context):
+            moved.append((example, following, example.context))
+    lines = [
+        "",
+        "## Conversations",
+        "",
+        "Answers of MTRAG that have turns before them, with their own chunks; and answers moved",
+        "by a turn, so that what they rest on was retrieved in the turn before. The artefact saw",
+        "nothing of MTRAG.",
+        "",
+        "| answers | n | read | AUROC | supported called grounded | unsupported called grounded |",
+        "|---|---|---|---|---|---|",
+    ]
+    for title, cases in (
+        ("resting on their own chunks", own),
+        ("resting on the turn before", moved),
+    ):
+        for way, results in _ways(artefact, cases).items():
+            judged = Judged(list(zip([example for example, _, _ in cases], results, strict=True)))
+            good, grounded = judged.supported, judged.scores >= RIGHT
+            lines.append(
+                f"| {title} | {len(good)} | {way} | {auroc(good, judged.scores):.3f} "
+                f"| {grounded[good].mean():.3f} | {grounded[~good].mean():.3f} |"
+            )
+    return lines
+
+
+def _ways(artefact, cases):
+    single = EmbeddedBatches(grounding.GroundingJudge(artefact))
+    alone = [AnswerToRead(e.query, e.answer, chunks) for e, chunks, _ in cases]
+    pairs_of = zip(alone, cases, strict=True)
+    earlier = [case._replace(earlier=tuple(before)) for case, (_, _, before) in pairs_of]
+    joint = [case._replace(chunks=[*case.chunks, *case.earlier], earlier=()) for case in earlier]
+    return {
+        "alone": single.judge(alone),
+        "all chunks as its own": single.judge(joint),
+        "doubted ones again": ConversationBatches(single).judge(earlier),
+    }
+
+
+def _turn(group: str, step: int) -> str:
+    conversation, _, number = group.rpartition("<::>")
+    return f"{conversation}<::>{int(number) + step}"
+
+
+def _chunks_before(example: Example, retrieved: dict[str, list[str]]) -> list[str]:
+    groups = [_turn(example.group, -1), _turn(example.group, -2)]
+    chunks = [chunk for group in groups for chunk in retrieved.get(group, [])]
+    return [chunk for chunk in dict.fromkeys(chunks) if chunk not in example.context]
+
+
 def _calibrated(judged: Judged, count: int, seed: int):
     """((AUROC, balanced accuracy, log loss) as shipped, the same calibrated)."""
     rng = np.random.default_rng(seed)
@@ -421,7 +482,10 @@ def main() -> int:
     }
     cases = unseen_pipelines(data)
     lines += accuracy_tables(data) + calibration_table(cases) + error_table(cases)
-    lines += marking_table(cases) + speed_lines() + [LIMITS, "", _by_hand()]
+    claims = data["claims"]
+    lines += marking_table(cases)
+    lines += conversation_table(data["mtrag"], fit.fit([claims], joined(claims)))
+    lines += [*speed_lines(), LIMITS, "", _by_hand()]
     REPORT.write_text("\n".join(lines), encoding="utf-8")
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

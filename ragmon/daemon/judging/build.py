@@ -24,9 +24,9 @@ from ragmon.daemon.judging.reading_judge import (
 )
 from ragmon.daemon.judging.sampled_judge import SampledJudge, SampledJudgeOptions
 from ragmon.daemon.judging.selection import TRAFFIC, AnswerFacts, JudgeSelection, sampler_of
+from ragmon.daemon.judging.session_turns import SessionTurns
 from ragmon.daemon.judging.shared_budget import NAME as BUDGET
 from ragmon.daemon.judging.shared_budget import SharedBudget
-from ragmon.daemon.judging.verdicts import case_of
 from ragmon.daemon.otlp import judged
 from ragmon.errors import SettingsError
 from ragmon.exposition.sampled_judge import JudgeMetrics
@@ -93,12 +93,15 @@ class Judges:
                     on_verdict,
                     None if is_proxy else draws,
                     is_judging=judge.grounding.enabled,
+                    turns=None if is_proxy or self.sampled is None else self.sampled.turns,
                 )
             )
         if judge.local is not None:
             local.check(judge.local)
             mine = draws if is_proxy else None
-            judges.append(ReadingJudge(context, local_plan(judge.local), on_verdict, mine))
+            turns = self.sampled.turns if is_proxy and self.sampled is not None else None
+            plan = local_plan(judge.local)
+            judges.append(ReadingJudge(context, plan, on_verdict, mine, turns=turns))
         plans = [custom_plan(each) for each in judge.custom if each.kind == "python"]
         return judges + [ReadingJudge(context, plan, on_verdict, None) for plan in plans]
 
@@ -152,6 +155,7 @@ class SampledJudging:
         context.engine.on_erased.append(replies.clear)
         self.budget = SharedBudget(limits_of(settings), context.clock)
         self.budget.load(remembered.load(BUDGET))  # nothing runs yet
+        self.turns = SessionTurns(settings.judge.earlier_turns)  # of the judge that draws
         self.draws = self._selection(settings, remembered.load(TRAFFIC))
         self._queue = JudgeQueue(
             answers, self._remembered, context.engine.store.reader, context.engine.writer
@@ -167,6 +171,7 @@ class SampledJudging:
                 threads=options.concurrency,
                 on_verdict=on_verdict,
                 text=settings.privacy.text,
+                earlier=self.turns.earlier,
                 custom={each.name: partial(self._llm.judge_custom, each) for each in questions},
             ),
         )
@@ -245,7 +250,7 @@ class SampledJudging:
             self._context.clock,
             slices=settings.slices,
             known=self._known,
-            forecast_usd=lambda record: self._llm.forecast_usd(case_of(record)),
+            forecast_usd=lambda record: self._llm.forecast_usd(self.judge.case_of(record)),
         )
 
     def _known(self, with_relations: bool) -> AnswerFacts:

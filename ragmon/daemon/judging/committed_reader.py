@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from ragmon.daemon.ingest.record_cache import RecordCache, is_drawn
+from ragmon.daemon.judging.session_turns import SessionTurns
 from ragmon.daemon.judging.verdicts import judgeable
 from ragmon.records import QueryRecord
 from ragmon.stores import Reader
@@ -47,10 +48,13 @@ class CommittedReader:
         position: Callable[[], bytes | None],
         cache: RecordCache,
         source: str = SOURCE,
+        *,
+        turns: SessionTurns | None = None,
     ) -> None:
         self.open = reader
         self.newest = newest  # the sequence number of the next record
         self.source = source
+        self.turns = turns or SessionTurns(0)  # of the conversations that were read
         self._cache = cache
         self._position = position  # from where the last run went on
         self._block: tuple[int, list[bytes]] = (0, [])

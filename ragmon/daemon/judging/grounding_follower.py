@@ -16,6 +16,8 @@ from msgspec import Struct
 from ragmon.clock import Clock
 from ragmon.daemon.judging.committed_reader import CommittedReader
 from ragmon.daemon.judging.grounding_process import JudgeHungError, JudgeProcess
+from ragmon.daemon.judging.session_turns import Chunks
+from ragmon.daemon.judging.verdicts import question_of
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead
 from ragmon.loops import Loop, LoopOptions, LoopOwner
@@ -30,6 +32,7 @@ _LONGEST_SPAN = 8_192  # records looked at for one batch
 _POLL_S = 0.5
 _VERDICT_BYTES = 1_000  # about, for the queue's account
 _RETRY_S = 2.0
+_REMEMBERED = 500  # records before those to judge, whose conversations may go on
 _TRIES = 2  # of an answer on its own, before it is left out
 HUNG, CRASHED, TOO_LONG = "judge_hung", "judge_crashed", "judge_too_long"
 """Reasons why an answer was left out."""
@@ -104,6 +107,7 @@ class GroundingFollower(LoopOwner):
         self._hooks = hooks
         role = role or FollowerRole()
         self._role = role
+        self._turns = committed.turns
         self._log = structlog.get_logger(role.loop)
         self._rate = role.first_rate
         self.progress = Progress(0, 1.0)
@@ -143,12 +147,21 @@ class GroundingFollower(LoopOwner):
         if self._reader is None:
             self.resume()
             self._reader = self._committed.open()
+            self.recall(self._reader)
         try:
             return 0.0 if self.step(self._reader) else _POLL_S
         except BaseException:
             if self._worker is not None and not self.loop.stopping.is_set():
                 self._worker.restart()  # it may be in the middle of a reply
             raise
+
+    def recall(self, reader: Reader) -> None:
+        """Remember the conversations that went on when the last run ended."""
+        end = self.progress.sequence
+        at = max(0, end - _REMEMBERED)
+        while self._turns.is_remembering and at < end:
+            drawn, at = self._committed.drawn(reader, at, end, 1.0)
+            self._turns.remember(drawn)
 
     def _close(self) -> None:
         if self._reader is not None:
@@ -167,6 +180,7 @@ class GroundingFollower(LoopOwner):
         at = self.progress.sequence
         end = min(at + min(_LONGEST_SPAN, int(self._role.batch / share)), self._committed.newest())
         drawn, end = self._committed.drawn(reader, at, end, share)
+        self._turns.remember(drawn)
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver([*verdicts, *self._hooks.draws(drawn, verdicts, share)], end):
             return False
@@ -226,7 +240,9 @@ class GroundingFollower(LoopOwner):
             EOFError: told to stop meanwhile.
         """
         try:
-            return worker.judge([grounding_case(record) for record in drawn])
+            return worker.judge(
+                [grounding_case(record, self._turns.earlier(record)) for record in drawn]
+            )
         except (EOFError, JudgeHungError) as error:
             if self.loop.stopping.is_set():
                 raise
@@ -259,10 +275,16 @@ def is_too_long(record: QueryRecord) -> bool:
     return chunks + len(record.query or "") + len(record.answer or "") > LONGEST
 
 
-def grounding_case(record: QueryRecord) -> AnswerToRead:
-    """The texts that the judge reads."""
+def grounding_case(record: QueryRecord, earlier: Chunks = ()) -> AnswerToRead:
+    """The texts that the judge reads.
+
+    Args:
+        record: of the answer.
+        earlier: chunks of the turns before.
+    """
     texts = [chunk.text for chunk in record.chunks or () if chunk.text]
-    return AnswerToRead(record.query or "", record.answer or "", texts)
+    before = tuple(text for _, text in earlier)
+    return AnswerToRead(question_of(record), record.answer or "", texts, before)
 
 
 def grounding_verdict(

@@ -111,7 +111,8 @@ class GroundingProcess:
         if self._process is None:
             self._process = _started(self._command)
             self._await_start(self._process)
-        limit_s = self._limits.batch_s + self._limits.answer_s * len(cases)
+        readings = sum(2 if case.earlier else 1 for case in cases)
+        limit_s = self._limits.batch_s + self._limits.answer_s * readings
         began = self._clock.monotonic()
         until = began + limit_s + self._worked_s * self._rest
         body = self._exchange(self._process, frame(cases), until)

@@ -21,7 +21,7 @@ from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.sampled_judge import SampledJudge
 from ragmon.daemon.judging.selection import NO_PROXY
 from ragmon.daemon.judging.shared_budget import SharedBudget
-from ragmon.daemon.judging.verdicts import case_of, judgeable
+from ragmon.daemon.judging.verdicts import judgeable
 from ragmon.errors import OverloadedError
 from ragmon.judges.llm import LlmJudge
 from ragmon.records import Amendments, Draw, QueryRecord
@@ -122,7 +122,7 @@ class JudgeRuns:
     def _described(self, reader: Reader, planned: JudgeRunPlan) -> JudgeForecast:
         count = len(planned.asked)
         opened = [reader.record(sequence) for sequence in planned.asked[:_FORECAST_FROM]]
-        cases = [case_of(_decode(each[0])) for each in opened if each is not None]
+        cases = [self._judge.case_of(_decode(each[0])) for each in opened if each is not None]
         scale = count / max(len(cases), 1)
         most_usd = scale * sum(self._llm.forecast_usd(case) for case in cases)
         tokens = [self._llm.forecast(case) for case in cases]

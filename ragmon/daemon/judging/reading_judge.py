@@ -26,6 +26,7 @@ from ragmon.daemon.judging.grounding_follower import (
     no_draws,
 )
 from ragmon.daemon.judging.grounding_process import GroundingProcess, WorkerLimits
+from ragmon.daemon.judging.session_turns import SessionTurns
 from ragmon.daemon.judging.skipped import SkippedAnswers, SkippedOptions
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.custom.options import Options as CustomOptions
@@ -55,6 +56,7 @@ class ReadingPlan(Struct, frozen=True, kw_only=True):
     calibrations: str = ""  # name under which the store keeps them; empty: it has none
     metrics: str = ""  # word for it in the names of its calibration's metrics
     words: str = ""  # for it, in their help
+    reads_turns: bool = True  # what was retrieved in the turns before counts
 
 
 class ReadingJudge:
@@ -68,6 +70,7 @@ class ReadingJudge:
         draws: Draws | None,
         *,
         is_judging: bool = True,
+        turns: SessionTurns | None = None,
     ) -> None:
         """Make it; nothing runs yet.
 
@@ -77,15 +80,18 @@ class ReadingJudge:
             on_verdict: called once a verdict is durable.
             draws: for the sampled judge; None: another one draws, or none.
             is_judging: False where answers are only drawn.
+            turns: to remember conversations in; None: its own.
         """
         self.judge = plan.role.judge
         self.is_judging = is_judging
         self.calibrations = Calibrations(context.settings.judge.unfaithful_below)
         self._context, self._plan = context, plan
         self._process = plan.process() if is_judging else None
+        turns = turns or self._conversations()
+        context.engine.on_erased.append(turns.clear)
         skipped = SkippedAnswers(
             context.engine,
-            SkippedOptions(self.judge, context.settings.privacy.text),
+            SkippedOptions(self.judge, context.settings.privacy.text, turns.earlier),
             context.clock,
             plan.process,
             self.calibrations,
@@ -98,15 +104,14 @@ class ReadingJudge:
             on_skip=skipped.keep,
         )
         self.follower = GroundingFollower(
-            self._committed(),
+            self._committed(turns),
             context.engine.writer,
             self._process,
             context.clock,
             hooks,
             role=plan.role,
         )
-        is_calibrated = is_judging and bool(plan.calibrations)
-        self._calibrator = self._learning() if is_calibrated else None
+        self._calibrator = self._learning() if is_judging and plan.calibrations else None
 
     @property
     def loops(self) -> Sequence[Supervised]:
@@ -138,7 +143,11 @@ class ReadingJudge:
         """Kill the process."""
         self.follower.abort()
 
-    def _committed(self) -> CommittedReader:
+    def _conversations(self) -> SessionTurns:
+        most = self._context.settings.judge.earlier_turns
+        return SessionTurns(most if self._plan.reads_turns else 0)
+
+    def _committed(self, turns: SessionTurns) -> CommittedReader:
         engine, source = self._context.engine, self._plan.source
         shard, thread = engine.shard, engine.thread
         return CommittedReader(
@@ -147,6 +156,7 @@ class ReadingJudge:
             position=lambda: thread.ask(lambda: shard.offset(source)),
             cache=engine.record_cache,
             source=source,
+            turns=turns,
         )
 
     def _learning(self) -> Calibrator:
@@ -251,6 +261,7 @@ def custom_plan(options: CustomOptions) -> ReadingPlan:
             set_aside=SET_ASIDE,
         ),
         source=custom_source(options.name),
+        reads_turns=False,
         process=lambda: GroundingProcess(
             options.max_cpu, SystemClock(), command=command, limits=limits
         ),

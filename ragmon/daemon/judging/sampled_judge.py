@@ -18,6 +18,7 @@ from msgspec import Struct
 from ragmon.clock import Clock
 from ragmon.daemon.judging import verdicts
 from ragmon.daemon.judging.judge_queue import JudgeQueue
+from ragmon.daemon.judging.session_turns import Earlier, no_turns
 from ragmon.daemon.judging.shared_budget import NAME, SharedBudget
 from ragmon.errors import StoreError
 from ragmon.exposition.sampled_judge import JudgeMetrics
@@ -90,6 +91,7 @@ class SampledJudgeOptions(Struct, frozen=True, kw_only=True):
     text: Policy = "keep"  # for errors, which can quote an answer
     custom: Mapping[str, Callable[[JudgedAnswer], Judgement | Failure]] = {}
     """Custom judges by name, asked about the same answers."""
+    earlier: Earlier = no_turns
 
 
 class SampledJudge:
@@ -147,6 +149,10 @@ class SampledJudge:
         """Set from when it was told to end."""
         return self._stop
 
+    def case_of(self, record: QueryRecord) -> JudgedAnswer:
+        """The question, answer and texts that the judge reads."""
+        return verdicts.case_of(record, self._options.earlier(record))
+
     def dispatch(self) -> None:
         """Expire what waited for too long, and give out what the budget and the queue hold."""
         if not self._turn.acquire(blocking=False):
@@ -193,7 +199,7 @@ class SampledJudge:
         if answer is None:
             return None  # expired this very moment; the next turn goes on behind it
         record, draw = answer
-        reservation = self._budget.admit(self._judge.forecast_usd(verdicts.case_of(record)))
+        reservation = self._budget.admit(self._judge.forecast_usd(self.case_of(record)))
         return None if reservation is None else Task(row.sequence, record, draw, reservation)
 
     def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
@@ -261,7 +267,7 @@ class SampledJudge:
         """
         if known.draw is None:
             raise RetryFailedError("the answer was never drawn; delete the entry")
-        reservation = self._budget.admit(self._judge.forecast_usd(verdicts.case_of(record)))
+        reservation = self._budget.admit(self._judge.forecast_usd(self.case_of(record)))
         if reservation is None:
             raise RetryFailedError("the budget of the judge is used up for now; retry it later")
         self._save_spent()
@@ -282,7 +288,7 @@ class SampledJudge:
     def _ask(self, record: QueryRecord, judge: str) -> Judgement | Failure:
         ask = self._judge.judge if judge == SAMPLED_JUDGE else self._options.custom[judge]
         started = self._clock.monotonic()
-        got = ask(verdicts.case_of(record))
+        got = ask(self.case_of(record))
         self._metrics.observe_seconds(judge, self._clock.monotonic() - started)
         self._metrics.add_usage(judge, got.tokens.prompt, got.tokens.completion, got.cost_usd)
         self._log_pause(got)

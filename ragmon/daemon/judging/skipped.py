@@ -19,6 +19,7 @@ from ragmon.daemon.judging.grounding_process import (
     JudgeProcess,
     JudgeStartError,
 )
+from ragmon.daemon.judging.session_turns import Earlier, no_turns
 from ragmon.errors import RagmonError
 from ragmon.privacy import Policy
 from ragmon.quarantine import RetryFailedError, answer_item, explain
@@ -38,6 +39,7 @@ class SkippedOptions(NamedTuple):
 
     judge: str
     text: Policy
+    earlier: Earlier = no_turns
 
 
 class JudgeFailedError(RagmonError):
@@ -66,6 +68,7 @@ class SkippedAnswers:
         """
         self._judge = options.judge
         self._text = options.text
+        self._earlier = options.earlier
         self._thread = engine.thread
         self._quarantine = engine.quarantine
         self._clock = clock
@@ -100,7 +103,7 @@ class SkippedAnswers:
             raise RetryFailedError(_ERRORS[TOO_LONG])
         process = self._start()
         try:
-            [result] = process.judge([grounding_case(record)])
+            [result] = process.judge([grounding_case(record, self._earlier(record))])
         except (EOFError, JudgeHungError, JudgeStartError, OSError) as error:
             raise RetryFailedError(str(error)) from None
         finally:

@@ -1,10 +1,12 @@
 """Cases for the sampled judge out of records, and verdicts out of its judgements."""
 
+from ragmon.daemon.judging.session_turns import Chunks
 from ragmon.judges.llm import Claim, Failure, JudgedAnswer, Judgement
 from ragmon.records import Doubt, Draw, QueryRecord, Verdict
 from ragmon.signals.evidence import SAMPLED_JUDGE
 
 _MOST_DOUBTS = 20
+_LONGEST_QUESTION = 500  # characters
 
 
 def judgeable(record: QueryRecord) -> bool:
@@ -12,10 +14,27 @@ def judgeable(record: QueryRecord) -> bool:
     return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
 
 
-def case_of(record: QueryRecord) -> JudgedAnswer:
-    """The question, answer and texts that the judge reads."""
+def question_of(record: QueryRecord) -> str:
+    """The question; in a conversation with what the retriever was asked, which resolves it.
+
+    What is longer than a question is left out: some retrievers are asked with a draft of the
+    answer, whose words must not count as the user's.
+    """
+    query, resolved = record.query or "", record.retrieval_query or ""
+    if not record.session_id or len(resolved) > _LONGEST_QUESTION or resolved == query:
+        return query
+    return f"{query}\n{resolved}".strip()
+
+
+def case_of(record: QueryRecord, earlier: Chunks = ()) -> JudgedAnswer:
+    """The question, answer and texts that the judge reads.
+
+    Args:
+        record: of the answer.
+        earlier: chunks of the turns before.
+    """
     chunks = tuple((chunk.id, chunk.text) for chunk in record.chunks or () if chunk.text)
-    return JudgedAnswer(record.query or "", record.answer or "", chunks)
+    return JudgedAnswer(question_of(record), record.answer or "", chunks, earlier=earlier)
 
 
 def verdict_of(record: QueryRecord, draw: Draw, got: Judgement | Failure, now: float) -> Verdict:

@@ -4,6 +4,7 @@ import re
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.question import Conversation, Prompt
@@ -60,7 +61,22 @@ def judge_claims(
     claims: list[Claim] = []
     for at in range(0, len(texts), batch):
         claims += _verified(conversation, case, texts[at : at + batch])
-    return tuple(claims)
+    return _by_earlier_turns(conversation, case, tuple(claims), batch)
+
+
+def _by_earlier_turns(
+    conversation: Conversation, case: JudgedAnswer, claims: tuple[Claim, ...], batch: int
+) -> tuple[Claim, ...]:
+    """The claims, with those supported that a chunk of the turns before supports."""
+    doubted = tuple(claim.text for claim in claims if not claim.supported)
+    if not case.earlier or not doubted:
+        return claims
+    before = replace(case, chunks=case.earlier, earlier=())
+    again: dict[str, Claim] = {}
+    for at in range(0, len(doubted), batch):
+        verified = _verified(conversation, before, doubted[at : at + batch])
+        again |= {claim.text: claim for claim in verified}
+    return tuple(again.get(claim.text, claim) for claim in claims)
 
 
 def claims_at_most(text: str, most: int) -> int:
@@ -134,7 +150,12 @@ def checked_case(case: JudgedAnswer, most_characters: int) -> None:
         raise JudgeError("too_long", f"more than {most_characters} characters")
 
 
+def fitting(case: JudgedAnswer, most_characters: int) -> JudgedAnswer:
+    """The case, without the turns before where they make it too long."""
+    return case if characters(case) <= most_characters else replace(case, earlier=())
+
+
 def characters(case: JudgedAnswer) -> int:
     """Of all its texts."""
-    texts = sum(len(text) for _, text in case.chunks)
+    texts = sum(len(text) for _, text in (*case.chunks, *case.earlier))
     return texts + len(case.query) + len(case.answer) + len(case.reference or "")

@@ -33,7 +33,11 @@ def judge_rubric(conversation: Conversation, case: JudgedAnswer) -> tuple[dict[s
     Raises:
         JudgeError: the model gave no usable answer.
     """
-    material = (*numbered_chunks(case), ("question", case.query), ("answer", case.answer))
+    earlier = tuple(
+        (f"passage of an earlier turn {n}", t) for n, (_, t) in enumerate(case.earlier, 1)
+    )
+    passages = (*numbered_chunks(case), *earlier)
+    material = (*passages, ("question", case.query), ("answer", case.answer))
     reply = conversation.ask(Prompt("rubric", material, Graded, lambda _: ""))
     grades = {
         "faithfulness": reply.faithfulness,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragmon.clock import Clock
 from ragmon.judges.llm import claims, grades, prompts
@@ -70,10 +71,12 @@ class LlmJudge:
 
         Replies before the failure stay in the cache, so that judging again is cheaper.
         """
+        case = claims.fitting(case, self._options.max_characters)
         return self._judged(case, lambda conversation: self._findings(conversation, case))
 
     def judge_custom(self, question: ExtraQuestion, case: JudgedAnswer) -> Judgement | Failure:
         """Ask one custom question; the score stands under the name of its judge."""
+        case = replace(case, earlier=())  # its prompt is about this turn
 
         def ask(conversation: Conversation) -> _Findings:
             opinion = question.ask(conversation, case)
@@ -141,7 +144,7 @@ class LlmJudge:
             findings.useful = tuple(case.chunks[rank - 1][0] for rank in ranks)
             findings.scores["context_precision"] = grades.context_precision(ranks)
         if "context_recall" in modes and case.reference:
-            reference_claims = self._claims(conversation, case, case.reference)
+            reference_claims = self._claims(conversation, replace(case, earlier=()), case.reference)
             recall = claims.share_supported(reference_claims)
             _put(findings.scores, "context_recall", recall)
         return findings
@@ -165,7 +168,8 @@ class LlmJudge:
             texts.append(case.reference)
         for text in texts:
             most = claims.claims_at_most(text, self._options.max_claims)
-            count += 1 + -(-most // self._options.claims_per_request)
+            verifying = -(-most // self._options.claims_per_request)
+            count += 1 + verifying * (2 if case.earlier else 1)
         return count
 
 

@@ -47,6 +47,7 @@ class JudgedAnswer(Struct, frozen=True):
     answer: str
     chunks: tuple[tuple[str, str], ...]  # (id, text), best first
     reference: str | None = None  # the true answer, where it is known
+    earlier: tuple[tuple[str, str], ...] = ()  # of the turns before, the newest turn first
 
 
 class Claim(Struct, frozen=True):

@@ -8,7 +8,7 @@ import os
 import sys
 
 from ragmon.judges.local.options import Options, check
-from ragmon.judges.worker import BatchJudge, run
+from ragmon.judges.worker import BatchJudge, ConversationBatches, run
 
 
 def load(options: Options) -> BatchJudge:
@@ -23,7 +23,7 @@ def load(options: Options) -> BatchJudge:
     if not options.allow_download:
         os.environ["HF_HUB_OFFLINE"] = "1"
     judge: BatchJudge = importlib.import_module("ragmon.judges.local.loading").load(options)
-    return judge
+    return ConversationBatches(judge)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from ragmon.daemon.judging.grounding_process import (
     JudgeStartError,
     WorkerLimits,
 )
+from ragmon.daemon.judging.session_turns import SessionTurns
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead, WorkerReply, WorkerStart, frame
 from ragmon.records import Chunk, QueryRecord
@@ -67,13 +68,14 @@ class Site:
         self.counted = []
         self.follower = self.following(self.worker)
 
-    def following(self, worker):
+    def following(self, worker, turns=None):
         shard = self.engine.shard
         reader = CommittedReader(
             self.engine.store.reader,
             newest=lambda: shard.next_sequence,
             position=lambda: self.ask(lambda: shard.offset(SOURCE)),
             cache=self.engine.record_cache,
+            turns=turns,
         )
         return GroundingFollower(
             reader,
@@ -186,6 +188,23 @@ def test_what_was_read_to_be_judged_is_not_read_again_to_be_counted(site, monkey
     site.follow()
     assert site.estimate("grounding")[0] == 40
     assert read == []
+
+
+def test_a_conversation_goes_on_over_a_restart(site):
+    of_session = {"session_id": "s", "timestamp": NOW - 120}
+    turns = SessionTurns(2)
+    site.follower = site.following(site.worker, turns)
+    site.log(answered(1, **of_session), answered(2), answered(3, session_id="s"))
+    site.follow()
+    assert [case.earlier for case in site.worker.asked] == [(), (), ("Passage 1 of the manual.",)]
+    site.log(answered(4, session_id="s", timestamp=NOW))
+    again = Scripted()
+    site.follower = site.following(again, SessionTurns(1))
+    site.follower.resume()
+    with site.engine.store.reader() as reader:
+        site.follower.recall(reader)
+    site.follow()
+    assert [case.earlier for case in again.asked] == [("Passage 3 of the manual.",)]
 
 
 def test_a_restart_goes_on_where_the_verdicts_end(site, tmp_path):

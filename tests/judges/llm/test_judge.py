@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from ragmon.clock import ManualClock
@@ -49,6 +50,37 @@ def judging(server):
     yield make
     for judge in built:
         judge.close()
+
+
+def test_claims_that_the_chunks_do_not_support_are_looked_up_in_the_turns_before(server, judging):
+    alone = judging(modes=("claims",)).judge(CASE)
+    case = replace(CASE, earlier=(("before", "Bob burnt it, they say."),))
+    got = judging(modes=("claims",)).judge(case)
+    assert [claim.supported for claim in alone.claims] == [True, False, True]
+    assert got.claims == (
+        Claim("Ann wrote it", True, "a"),
+        Claim("Bob burnt it", True, "before"),
+        Claim("Rain fell", True, "b"),
+    )
+    assert got.scores == {"faithfulness": 1.0}
+    judge = judging(modes=("claims",))
+    assert judge.forecast(case).completion > judge.forecast(CASE).completion
+
+
+def test_the_turns_before_are_left_out_where_they_make_a_case_too_long(server, judging):
+    case = replace(CASE, earlier=(("before", "Bob burnt it. " * 1_000),))
+    got = judging(modes=("claims",), max_characters=10_000).judge(case)
+    assert [claim.supported for claim in got.claims] == [True, False, True]
+
+
+def test_the_turns_before_are_graded_with_but_are_no_useful_chunks(server, judging):
+    case = replace(CASE, earlier=(("before", "Cid burnt it."),))
+    judge = judging(modes=("rubric", "useful_chunks"))
+    got = judge.judge(case)
+    rubric, useful = (str(chat.body) for chat in server.chats)
+    assert "passage of an earlier turn 1" in rubric
+    assert "earlier turn" not in useful
+    assert got.useful == ("a", "c")
 
 
 def test_all_modes_at_once(server, judging):
