@@ -33,6 +33,15 @@ class QueryFields(TypedDict, total=False):
     """Tags by which the server may break metrics down."""
     error: str | BaseException | None
     """The error with which the query failed."""
+    retrieval_query: str | None
+    """The question as the retriever was asked it, where it was rewritten."""
+    steps: Iterable[Any] | None
+    """An agent's calls in their order: ``kind`` (``retrieval`` or ``tool``), ``tool``,
+    ``chunk_ids`` that a retrieval found (ids, or those documents) and ``failed``."""
+    embeddings: Any
+    """Vectors of ``query`` and ``answer`` by one model, as keys or attributes: lists or arrays."""
+    query_answer_similarity: float | None
+    """Their cosine, in place of the vectors."""
     relevant_ids: Iterable[str] | None
     """Ground truth, where it is known: ids of the chunks that answer the question."""
     grades: Mapping[str, float] | None

@@ -7,14 +7,14 @@ Elasticsearch and Chroma; plain dictionaries, strings and ``(id, score)`` pairs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from numbers import Integral
 from typing import Any
 from uuid import UUID
 
 from ragmon.client.identity import text_id, wire_id
-from ragmon.client.limits import MAX_CHUNKS, MAX_TEXT
+from ragmon.client.limits import MAX_CHUNKS, MAX_ID, MAX_STEPS, MAX_TEXT
 from ragmon.client.snapshot import Copied
 
 Wire = dict[str, Any]
@@ -27,6 +27,7 @@ _TEXT = ("text", "page_content", "content", "chunk", "passage", "body", "snippet
 _SOURCE = ("source", "url", "uri", "file_path", "file_name", "filename", "path", "link")
 _NESTED = ("node", "document", "payload", "entity", "_source", "properties", "metadata", "meta")
 _NAMES = frozenset((*_ID, *_SCORE, *_TEXT, *_SOURCE, *_NESTED, "get_content"))
+_KINDS = ("retrieval", "tool")
 _SCALARS = (str, bytes, bool, int, float, list, tuple, set)
 _MAX_SOURCE = 4096
 _MAX_SCORE = 1e12
@@ -50,6 +51,30 @@ class DocumentReader:
         if not isinstance(documents, (list, tuple)):
             raise ValueError(f"expected a list of documents, got {type(documents).__name__}")
         return [self._chunk(document, rank) for rank, document in enumerate(documents, 1)]
+
+    def steps(self, calls: object) -> list[Wire]:
+        """Calls of an agent, in their order; a document or its text may stand for its id.
+
+        Raises:
+            ValueError: not a list of calls, or one of them is not understood.
+        """
+        if not isinstance(calls, (list, tuple)):
+            raise ValueError(f"expected a list of calls, got {type(calls).__name__}")
+        return [self._step(call) for call in calls[:MAX_STEPS]]
+
+    def _step(self, call: Any) -> Wire:
+        look = call.get if isinstance(call, Mapping) else partial(_attribute, call)
+        kind = look("kind") or "retrieval"
+        if kind not in _KINDS:
+            raise ValueError("expected `kind` to be retrieval or tool")
+        step: Wire = {"kind": kind}
+        if look("tool"):
+            step["tool"] = str(look("tool"))[:MAX_ID]
+        if look("chunk_ids") is not None:
+            step["chunk_ids"] = self.citations(look("chunk_ids"))
+        if look("failed"):
+            step["failed"] = True
+        return step
 
     def citations(self, cited: object) -> list[str]:
         """Ids of the cited chunks; a document or its text may stand for its id.

@@ -77,6 +77,8 @@ class Encoder:
                     wire[field] = reader.chunks(value)
                 elif field == "citations":
                     wire[field] = reader.citations(value)
+                elif field == "steps":
+                    wire[field] = reader.steps(value)
                 elif field in CONVERTERS:
                     wire[field] = CONVERTERS[field](value)
                 else:

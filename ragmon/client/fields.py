@@ -11,7 +11,14 @@ from math import isfinite
 from typing import Any
 
 from ragmon.client.identity import wire_id
-from ragmon.client.limits import MAX_CHUNKS, MAX_FEEDBACK_TEXT, MAX_ID, MAX_TAGS, MAX_TEXT
+from ragmon.client.limits import (
+    MAX_CHUNKS,
+    MAX_DIMENSIONS,
+    MAX_FEEDBACK_TEXT,
+    MAX_ID,
+    MAX_TAGS,
+    MAX_TEXT,
+)
 
 Converter = Callable[[Any], Any]
 
@@ -100,6 +107,24 @@ def ids(value: Any) -> list[str]:
     return [wire_id(each) for each in value][:MAX_CHUNKS]
 
 
+def embeddings(value: Any) -> dict[str, list[float]]:
+    """Vectors of question and answer, by one model."""
+    look = _look(value)
+    vectors = {side: _vector(look(side), side) for side in ("query", "answer")}
+    if len(vectors["query"]) != len(vectors["answer"]):
+        raise ValueError("`query` and `answer` differ in length")
+    return vectors
+
+
+def _vector(value: Any, side: str) -> list[float]:
+    """A list of numbers, or an array of any library that gives one."""
+    to_list = getattr(value, "tolist", None)
+    elements = to_list() if callable(to_list) else value
+    if not isinstance(elements, (list, tuple)) or not 0 < len(elements) <= MAX_DIMENSIONS:
+        raise ValueError(f"expected a vector of 1 to {MAX_DIMENSIONS} numbers as `{side}`")
+    return [number(element, -1e30, 1e30) for element in elements]
+
+
 def grades(value: Any) -> dict[str, float]:
     """Grades by chunk id."""
     if not isinstance(value, Mapping):
@@ -133,11 +158,14 @@ CONVERTERS: dict[str, Converter] = {
     "version": name,
     "tags": tags,
     "query": text,
+    "retrieval_query": text,
     "answer": text,
     "latency_ms": latency,
     "feedback": rating,
     "relevant_ids": ids,
     "grades": grades,
+    "embeddings": embeddings,
+    "query_answer_similarity": lambda value: number(value, -1.0, 1.0),
     "error": error,
     "model": name,
     "tokens": tokens,
@@ -152,4 +180,4 @@ CONVERTERS: dict[str, Converter] = {
     "labeller": name,
     "faithful": lambda value: number(value, 0.0, 1.0),
 }
-"""By field name on the wire; ``chunks`` and ``citations`` stand in ``documents``."""
+"""By field name on the wire; ``chunks``, ``citations`` and ``steps`` stand in ``documents``."""

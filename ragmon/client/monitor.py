@@ -15,7 +15,14 @@ from ragmon.client.engine import EnginePlan, build
 from ragmon.client.identity import QueryIds, wire_id
 from ragmon.client.lifecycle import at_exit, in_forked_child
 from ragmon.client.options import Options
-from ragmon.client.snapshot import IMMUTABLE, RECORD_WEIGHT, copied, copied_documents, text_size
+from ragmon.client.snapshot import (
+    IMMUTABLE,
+    RECORD_WEIGHT,
+    copied,
+    copied_documents,
+    text_size,
+    vectors_size,
+)
 from ragmon.client.termination import TERMINATION
 from ragmon.client.timing import TimedQuery
 
@@ -114,7 +121,7 @@ class Monitor:
         query_id = self._ids.new(now) if own_id is None else self._known_id(own_id, now)
         arguments["query_id"] = query_id
         self._detach(arguments, now)
-        size = text_size(query) + text_size(answer)
+        size = text_size(query) + text_size(answer) + vectors_size(fields.get("embeddings"))
         if retrieved_docs is not None:
             with self._documents_boundary:
                 arguments["retrieved_docs"], documents_size = copied_documents(retrieved_docs)

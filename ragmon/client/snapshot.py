@@ -17,6 +17,7 @@ IMMUTABLE = frozenset({str, int, float, bool, type(None)})
 RECORD_WEIGHT = 500  # bytes, for ids, numbers and names
 _DOCUMENT_WEIGHT = 200
 _UNKNOWN_TEXT = 2_000
+_NUMBER_WEIGHT = 20
 _TEXT_NAMES = ("text", "page_content", "content")
 
 
@@ -43,6 +44,13 @@ def copied(value: object) -> object:
 def text_size(text: object) -> int:
     """Bytes that a text is taken to need; 0 for what is none."""
     return len(text) if type(text) is str else 0
+
+
+def vectors_size(embeddings: object) -> int:
+    """Bytes that the vectors of question and answer are taken to need, as JSON."""
+    sides = embeddings if isinstance(embeddings, dict) else getattr(embeddings, "__dict__", {})
+    vectors: list[Any] = [sides.get("query"), sides.get("answer")]
+    return sum(_NUMBER_WEIGHT * len(each) for each in vectors if hasattr(each, "__len__"))
 
 
 def copied_documents(documents: object) -> tuple[object, int]:

@@ -19,7 +19,16 @@ from ragmon.client.encode import Encoder
 from ragmon.client.identity import text_id
 from ragmon.client.inbox import Item
 from ragmon.client.snapshot import copied_documents
-from ragmon.records import MAX_CHUNKS, MAX_TEXT, Chunk, Feedback, Label, Latency, QueryRecord
+from ragmon.records import (
+    MAX_CHUNKS,
+    MAX_TEXT,
+    AnswerStep,
+    Chunk,
+    Feedback,
+    Label,
+    Latency,
+    QueryRecord,
+)
 
 
 class Text(str):  # noqa: SLOT000 - its attributes are the point
@@ -243,6 +252,17 @@ def test_unknown_is_not_empty(documents, chunks):
         ("cost_usd", "12"),
         ("grades", [1]),
         ("relevant_ids", "abc"),
+        ("steps", "search"),
+        ("steps", {"kind": "tool"}),
+        ("steps", [{"kind": "dance"}]),
+        ("steps", [{"chunk_ids": 1.5}]),
+        ("embeddings", [0.1, 0.2]),
+        ("embeddings", {"query": [0.1]}),
+        ("embeddings", {"query": [0.1, 0.2], "answer": [0.1]}),
+        ("embeddings", {"query": [float("nan")], "answer": [0.1]}),
+        ("embeddings", {"query": [0.1] * 8_193, "answer": [0.1] * 8_193}),
+        ("embeddings", {"query": [], "answer": []}),
+        ("query_answer_similarity", 1.5),
         ("timestamp", -5),
         ("whatever", object()),
     ],
@@ -287,6 +307,27 @@ def test_a_score_that_is_no_number_costs_the_score_only(score):
         ("timestamp", datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC), "timestamp", 86400.0),
         ("relevant_ids", ("a", 2), "relevant_ids", ["a", "2"]),
         ("grades", {"a": 2}, "grades", {"a": 2.0}),
+        ("retrieval_query", "the fee in May", "retrieval_query", "the fee in May"),
+        (
+            "steps",
+            [{"chunk_ids": ["a", 2]}, SimpleNamespace(kind="tool", tool="sum", failed=True)],
+            "steps",
+            [AnswerStep(chunk_ids=["a", "2"]), AnswerStep(kind="tool", tool="sum", failed=True)],
+        ),
+        ("steps", ({"chunk_ids": []},), "steps", [AnswerStep(chunk_ids=[])]),
+        (
+            "embeddings",
+            {"query": np.array([3.0, 4.0]), "answer": (4, 3)},
+            "query_answer_similarity",
+            pytest.approx(0.96),
+        ),
+        (
+            "embeddings",
+            SimpleNamespace(query=[1.0, 0.0], answer=np.float32([0.0, 1.0])),
+            "query_answer_similarity",
+            0.0,
+        ),
+        ("query_answer_similarity", np.float64(0.5), "query_answer_similarity", 0.5),
     ],
 )
 def test_common_spellings_are_understood(argument, value, field, expected):
@@ -315,6 +356,15 @@ def test_a_citation_may_be_the_document_or_its_text():
     )
     assert record.citations == ["d", text_id("a passage"), text_id("a passage"), text_id("b")]
     assert set(record.citations) <= {chunk.id for chunk in record.chunks}
+
+
+def test_a_step_may_name_its_documents():
+    named, nameless = LangChain("x", id="d"), LangChain("a passage")
+    record, _ = encoded(
+        retrieved_docs=[named, nameless], steps=[{"chunk_ids": [named, "a passage"]}]
+    )
+    assert record.steps == [AnswerStep(chunk_ids=["d", text_id("a passage")])]
+    assert {*record.steps[0].chunk_ids} == {chunk.id for chunk in record.chunks}
 
 
 def test_an_argument_of_a_newer_server_is_sent_as_it_is():
@@ -371,7 +421,8 @@ anything = st.recursive(
 )
 names = st.sampled_from(
     ["query", "retrieved_docs", "citations", "latency_ms", "user_feedback", "tags", "tokens",
-     "error", "timestamp", "grades", "relevant_ids", "cost_usd", "model", "version", "other"]
+     "error", "timestamp", "grades", "relevant_ids", "cost_usd", "model", "version", "other",
+     "steps", "embeddings"]
 )  # fmt: skip
 
 

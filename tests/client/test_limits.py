@@ -11,5 +11,5 @@ def test_the_client_has_the_version_of_the_server():
 
 def test_the_client_cuts_where_the_server_would_refuse():
     sizes = {name: value for name, value in vars(limits).items() if name.startswith("MAX_")}
-    assert len(sizes) == 5
+    assert len(sizes) == 7
     assert sizes == {name: getattr(records, name) for name in sizes}
