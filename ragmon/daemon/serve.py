@@ -86,7 +86,7 @@ class Daemon:
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
             self._memory = MemoryBudget(settings.limits.memory or default_limit())
             self._context = self._build_context(own)
-            self._maintenance = StoreMaintenance(self._engine, lambda: self.ending)
+            self._maintenance = StoreMaintenance(self._engine, clock, lambda: self.ending)
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket, self._access.certificates)
             self._delivery = build_delivery(self._context, self._socket.getsockname()[1])

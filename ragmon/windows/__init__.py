@@ -51,6 +51,7 @@ class Windows:
     ) -> None:
         self.columns = tuple(columns)
         self.slices = slices
+        self.longest_s = longest_s
         self._limit = limit
         self.tiers = tiers_for(longest_s)
         self.row_layout = RowLayout(len(self.columns))
@@ -73,17 +74,21 @@ class Windows:
         self.rings = [Ring(tier, self.row_layout) for tier in self.tiers]
         self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
         self.judged = [SparseRing(tier, self.verdict_layout.width) for tier in self.tiers]
-        self._totals = Totals(
-            self._series.capacity, self.row_layout, len(self.verdict_layout.counted)
-        )
+        self._folded: list[Observations] = []  # not counted yet, nor are the restated ones
+        self._restated: list[tuple[Observations, Observations]] = []
+        self._waiting = 0  # records of both
+        self.clear_totals()
         self.dirty: list[set[int]] = [set() for _ in self.tiers]
         self.watermark = 0.0  # newest timestamp counted
         self.dropped = 0  # observations that went to `other` because max_series was reached
         self.restatements = 0
         self.is_incomplete = False  # counting failed half-way: nothing here can be relied on
-        self._folded: list[Observations] = []  # not counted yet, nor are the restated ones
-        self._restated: list[tuple[Observations, Observations]] = []
-        self._waiting = 0  # records of both
+
+    def empty(self) -> "Windows":
+        """Windows of the same form that have counted nothing."""
+        return Windows(
+            self.columns, slices=self.slices, longest_s=self.longest_s, limit=self._limit
+        )
 
     @property
     def series(self) -> SeriesTable:
@@ -186,6 +191,22 @@ class Windows:
         stop = (now // finest + 1) * finest if end is None else end
         newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
         return cover(self.tiers, (now if end is None else end) - window_s, stop, newest)
+
+    def clear_totals(self) -> None:
+        """Forget the cumulative sums alone."""
+        self.settle()
+        self._totals = Totals(
+            self._series.capacity, self.row_layout, len(self.verdict_layout.counted)
+        )
+
+    def adopt(self, counted: "Windows") -> None:
+        """Go on with the series, buckets and totals of others, which are not to be used again."""
+        counted.settle()
+        self._series, self._totals = counted._series, counted._totals
+        self.rings, self.latencies, self.judged = counted.rings, counted.latencies, counted.judged
+        self.dirty, self.watermark = counted.dirty, counted.watermark
+        self.restatements, self.dropped = counted.restatements, counted.dropped
+        self._folded, self._restated, self._waiting = [], [], 0
 
     def forget(self, now: float) -> int:
         """Drop the series unseen for longer than the longest tier; returns how many."""

@@ -100,6 +100,10 @@ class SeriesTable:
         """Note that each of the series has an observation at that moment."""
         np.maximum.at(self._last_seen, numbers, when)
 
+    def last_seen(self) -> dict[SeriesKey, float]:
+        """The newest observation of each series, unix seconds; 0.0 for those without one."""
+        return {key: float(self._last_seen[number]) for key, number in self.keys.items()}
+
     def forget(self, before: float) -> list[int]:
         """Drop the series last seen before that moment; returns their numbers."""
         stale = {

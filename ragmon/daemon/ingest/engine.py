@@ -41,6 +41,13 @@ class WindowSnapshot(NamedTuple):
         self.changed.prepare()
 
 
+class Recounts(msgspec.Struct):
+    """Counts of windows that were counted anew because the clock had been wrong."""
+
+    times: int = 0
+    left_out: int = 0  # stored queries so far ahead of the clock that no window counts them yet
+
+
 class Engine:
     """The state of one daemon: store, windows and the writer that owns them.
 
@@ -48,6 +55,8 @@ class Engine:
     """
 
     _taken: WindowSnapshot | None = None  # begun, and not saved yet
+    _is_paused = False  # snapshots are
+    _is_replaced = False  # the windows are not those of the last snapshot
 
     def __init__(
         self,
@@ -82,6 +91,7 @@ class Engine:
         self._compacted = 0
         self.record_cache = RecordCache()
         self.counting = WindowCounting(self.state, windows)
+        self.recounts = Recounts()
         self.quarantine = self.shard.quarantine(_bounds(settings))
         self.committer = Committer(
             self.shard,
@@ -91,14 +101,21 @@ class Engine:
             most_waiting=settings.limits.waiting,
             record_cache=self.record_cache,
         )
-        self.writer = Writer(
-            self.committer, clock, queue_bytes=settings.limits.queue, on_commit=on_commit
-        )
+        queue_bytes = settings.limits.queue
+        self.writer = Writer(self.committer, clock, queue_bytes=queue_bytes, on_commit=on_commit)
         self.thread = self.writer.thread
         self.on_erased: list[Callable[[], None]] = []  # lets go of content beside the store
         self._log = structlog.get_logger("windows")
+        self._listen()
+
+    def _listen(self) -> None:
         self.committer.report(self._note_defect)
         self.committer.listen(self._mend_after)
+
+    @property
+    def max_clock_skew_s(self) -> float:
+        """Longest time by which a query may lie ahead of the clock."""
+        return self._settings.max_clock_skew
 
     @property
     def positions(self) -> Positions:
@@ -150,7 +167,8 @@ class Engine:
             self._taken.changed.put_back()
             self._taken = None
         positions = self.positions
-        if positions == self._saved and self.writer.last_error is None:
+        is_saved = positions == self._saved and not self._is_replaced
+        if self._is_paused or (is_saved and self.writer.last_error is None):
             return None
         totals = dump_totals(self.windows)
         self._taken = WindowSnapshot(ChangedBuckets(self.windows), totals, positions)
@@ -176,7 +194,26 @@ class Engine:
             taken.changed.put_back()
             raise
         self._saved = taken.positions
+        self._is_replaced = False
         self.writer.note_write(None)
+
+    def pause_snapshots(self) -> None:
+        """Save none until ``resume_snapshots``: what came after the last one stays readable."""
+        if self._taken is not None:
+            self._taken.changed.put_back()
+            self._taken = None
+        self._is_paused = True
+
+    def resume_snapshots(self) -> None:
+        """Save them again."""
+        self._is_paused = False
+
+    def note_recount(self, left_out: int) -> None:
+        """Have windows that were counted anew saved whole, and shown."""
+        self._is_replaced = True
+        self.recounts.times += 1
+        self.recounts.left_out = left_out
+        self.writer.stats.version += 1
 
     def expire(self, now: float) -> int:
         """Delete one step's worth of what retention no longer covers; returns how many records."""

@@ -3,13 +3,16 @@
 import itertools
 from collections.abc import Callable
 
+from ragmon.clock import Clock
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.ingest.recounting import WindowRecounting
 from ragmon.daemon.ingest.summaries import BlockSummarizer
 from ragmon.daemon.schedule import Schedule
 
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
 _SUMMARIZE_EVERY_S = 30.0
+_RECOUNT_EVERY_S = 10.0
 _COMPACT_STEPS = 200
 _SAVE_EVERY_S = 600.0  # of what retention counts; a restart may lose so much
 _REACHED = "retention_reached"
@@ -18,8 +21,16 @@ _REACHED = "retention_reached"
 class StoreMaintenance:
     """Maintenance in short steps; commits go on in between."""
 
-    def __init__(self, engine: Engine, ending: Callable[[], bool]) -> None:
+    def __init__(self, engine: Engine, clock: Clock, ending: Callable[[], bool]) -> None:
+        """Plan nothing yet.
+
+        Args:
+            engine: to maintain.
+            clock: of the daemon.
+            ending: true once the daemon ends.
+        """
         self._engine = engine
+        self._recounting = WindowRecounting(engine, clock, ending)
         self._remembered = engine.thread.bind(engine.state.remembered())
         self._saved_at = 0.0  # of the time that retention has reached
         self._ending = ending  # then the step under way is the last
@@ -30,6 +41,7 @@ class StoreMaintenance:
         schedule.every(snapshot_every_s, "snapshot", self.snapshot, longest_pause_s=0.0)
         schedule.every(_EXPIRE_EVERY_S, "expire", self.expire)
         schedule.every(_COMPACT_EVERY_S, "compact", self.compact)
+        schedule.every(_RECOUNT_EVERY_S, "recount", self._recounting.turn)
         summarizer = BlockSummarizer(self._engine, self._ending, schedule.monotonic)
         schedule.every(_SUMMARIZE_EVERY_S, "summarize", summarizer.turn)
 

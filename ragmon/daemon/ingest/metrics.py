@@ -65,6 +65,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "Queries whose counts were corrected after late feedback or labels.",
         lambda: engine.windows.restatements,
     )
+    _watch_recounts(own, engine)
     own.watch_total(
         "ragmon_series_dropped",
         "Observations counted under the pipeline other because max_series was reached; raise "
@@ -85,6 +86,21 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     )
     _watch_damage(own, engine.store)
     _watch_recovery(own, engine.store)
+
+
+def _watch_recounts(own: OwnMetrics, engine: Engine) -> None:
+    own.watch_total(
+        "ragmon_windows_recounted",
+        "Times the windows were counted anew from the store because queries of the future were in "
+        "them: the clock of this machine was wrong. Find out why, and have it set by NTP.",
+        lambda: engine.recounts.times,
+    )
+    own.watch(
+        "ragmon_queries_ahead",
+        "Stored queries whose time lies further ahead of the clock than max_clock_skew and an "
+        "hour, as of the last recount: windows count them once the clock gets there.",
+        lambda: engine.recounts.left_out,
+    )
 
 
 def watch_lease(own: OwnMetrics, store: Store) -> None:
