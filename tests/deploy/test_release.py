@@ -16,6 +16,7 @@ _STAND_IN = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$CALLS"
 case "$(basename "$0") $*" in
     "make dist"*) mkdir dist; echo "${SUMS:-$(ls -d dist* | wc -l)}" > dist/SHA256SUMS ;;
+    "grype "*) exit "${FOUND:-0}" ;;
     "skopeo copy"*) echo "$DIGEST" > dist/image.digest ;;
 esac
 """
@@ -28,7 +29,7 @@ class Release:
         self._calls = folder / "calls"
         self._programs = folder / "programs"
         self._programs.mkdir()
-        for name in ("make", "skopeo", "cosign", "helm", "twine", "gh"):
+        for name in ("make", "grype", "skopeo", "cosign", "helm", "twine", "gh"):
             self._program(self._programs / name)
         self.root = folder / "checkout"
         (self.root / ".ci").mkdir(parents=True)
@@ -78,7 +79,7 @@ def test_without_being_told_nothing_leaves_the_machine(release):
 def test_the_image_is_signed_and_attested_by_the_digest_that_was_pushed(release):
     status, calls = release.run(BASE=BASE, PUBLISH="yes")
     assert status == 0
-    published = calls[3:]
+    published = calls[4:]
     assert [call.split()[0] for call in published] == [
         "skopeo", "cosign", "cosign", "helm", "twine", "cosign", "gh",
     ]  # fmt: skip
@@ -91,6 +92,13 @@ def test_the_image_is_signed_and_attested_by_the_digest_that_was_pushed(release)
     )
     assert "dist/SHA256SUMS.bundle" in published[6] or "dist/SHA256SUMS" in published[6]
     assert f"v{__version__} --verify-tag" in published[6]
+
+
+def test_what_the_image_holds_is_scanned_before_anything_is_published(release):
+    bill = f"sbom:dist/ragmon-{__version__}.cdx.json"
+    status, calls = release.run(BASE=BASE, PUBLISH="yes", FOUND="1")
+    assert status == 1
+    assert calls[3:] == [f"grype {bill} --only-fixed --fail-on high"]
 
 
 @pytest.mark.parametrize(
