@@ -52,6 +52,8 @@ class WorstQuery(Struct, frozen=True):
     query_id: str
     query: str = ""  # its text, as far as it may be shown
     why: str = ""
+    trace_id: str = ""  # as it was recorded
+    span_id: str = ""
 
 
 class MissingDocuments(Struct, frozen=True):

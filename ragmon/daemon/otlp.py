@@ -144,11 +144,12 @@ def _watch(own: OwnMetrics, assembly: Assembly) -> None:
     own.watch_each_total(
         "ragmon_otlp_traces_without_query",
         "Traces in which no query was found, by reason: embeddings (an indexing run), evaluation, "
-        "only_logs (log events with content, without their spans), or no_step: no span retrieves "
+        "only_logs (log events with content, without their spans), recorded_twice (a model call "
+        "that another instrumentation recorded with its content), or no_step: no span retrieves "
         "or generates. If that is your RAG service, see `ragmon trace-doctor --last`.",
         "reason",
         lambda: (
-            {"embeddings": 0, "evaluation": 0, "only_logs": 0, "no_step": 0}
+            {"embeddings": 0, "evaluation": 0, "only_logs": 0, "recorded_twice": 0, "no_step": 0}
             | assembly.counts.without_query
         ),
     )

@@ -1,4 +1,4 @@
-"""Metrics pushed as OTLP through a real OpenTelemetry Collector, and into a strict receiver.
+"""Metrics, and incidents as events, through a real OpenTelemetry Collector and straight.
 
 The Collector is `otelcol` in .venv/tools (`make collector`).
 """
@@ -11,8 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from ragmon.alerts import WorstQuery
 from ragmon.clock import SystemClock
+from ragmon.sinks import SinkContext, otlp
+from tests.support.alerts import LINKS, notice, rich_alert
 from tests.support.daemons import running
 from tests.support.metrics import samples, total
 from tests.support.otlp_metrics import checked
@@ -27,7 +32,9 @@ receivers: {{otlp: {{protocols: {{http: {{endpoint: "{address}"}}}}}}}}
 exporters: {{otlp_http: {{endpoint: "{backend}", compression: none}}}}
 service:
   telemetry: {{metrics: {{level: none}}}}
-  pipelines: {{metrics: {{receivers: [otlp], exporters: [otlp_http]}}}}
+  pipelines:
+    metrics: {{receivers: [otlp], exporters: [otlp_http]}}
+    logs: {{receivers: [otlp], exporters: [otlp_http]}}
 """
 ODD = 'a "b"\n\\é💥'
 LATENCIES_MS = np.random.default_rng(7).lognormal(6.0, 1.2, 200).tolist()
@@ -125,3 +132,24 @@ def test_a_backend_gets_what_the_page_shows(tmp_path, way, histograms):
     assert durations.exemplars
     is_exponential = hasattr(durations, "positive")
     assert is_exponential == (histograms == "exponential")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_backend_gets_incidents_as_events_on_their_traces(tmp_path, way):
+    trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    plain = rich_alert()
+    worst = (WorstQuery("q-17", ODD, "no relevant chunk", trace_id, span_id),)
+    news = notice("opened", replace(plain, evidence=replace(plain.evidence, worst=worst)))
+    with receiving() as backend, way(tmp_path, backend.url) as url:
+        backend.answer = lambda _: Reply(200, {}, b"")
+        sink = otlp.build(otlp.Options(url=url), SinkContext(SystemClock(), LINKS))
+        sink.deliver(news)
+        eventually(lambda: backend.posts, "the event arrived", 30)
+        [post] = backend.posts
+    assert post.path == "/v1/logs"
+    request = ExportLogsServiceRequest.FromString(post.body)
+    [record] = request.resource_logs[0].scope_logs[0].log_records
+    assert (record.trace_id.hex(), record.span_id.hex()) == (trace_id, span_id)
+    assert record.event_name == "ragmon.incident"
+    known = {pair.key: pair.value.string_value for pair in record.attributes}
+    assert known["ragmon.incident.id"] == news.incident_id

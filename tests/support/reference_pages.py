@@ -26,6 +26,7 @@ from ragmon.config.sections import (
 )
 from ragmon.sources.otlp.export import ExportOptions
 from ragmon.web import openapi
+from tests.support.otlp_table import page as instrumentations_table
 from tests.support.paths import ROOT
 from tests.support.reference import rows as metric_rows
 
@@ -317,11 +318,17 @@ def _operation(name: str, operation: dict[str, Any]) -> Iterator[str]:
     yield f"Answers: {', '.join(operation['responses'])}."
 
 
+def instrumentations_page() -> str:
+    """Fields that are read of captured instrumentations."""
+    return instrumentations_table().replace("\n", f"\n\n{GENERATED}\n", 1)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "commands.md": commands_page,
     "http-api.md": http_api_page,
+    "instrumentations.md": instrumentations_page,
 }
 
 

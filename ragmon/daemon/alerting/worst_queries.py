@@ -109,6 +109,8 @@ class WorstQueries:
             query_id=record.query_id,
             query=self._text(record.query or ""),
             why=self._why(record, bad.loss, metric),
+            trace_id=record.trace_id or "",
+            span_id=record.span_id or "",
         )
 
     def _why(self, record: QueryRecord, loss: float, metric: str) -> str:

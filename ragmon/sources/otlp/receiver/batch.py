@@ -11,6 +11,7 @@ from ragmon.event_time import Bounds
 from ragmon.privacy import Policy
 from ragmon.quarantine import explain, trace_item
 from ragmon.sources.otlp.receiver.known import closed, known_trace
+from ragmon.sources.otlp.receiver.recorded_calls import is_bare
 from ragmon.sources.otlp.receiver.results import Results
 from ragmon.sources.otlp.receiver.time_limit import MappingTimeoutError, TimeLimit
 from ragmon.sources.otlp.spans import count_packed, unpack
@@ -77,6 +78,8 @@ class MappingBatch:
         self.late = 0  # spans for which a trace was mapped again
         self.too_late = 0  # spans of traces that were let go
         self.repeated = 0  # spans that were sent before
+        self._bare: list[tuple[int, bytes, Sequence[bytes]]] = []  # mapped after the others
+        self._is_ending = False
         self._now = now
         self._text = options.text
         self._limit = limit
@@ -111,10 +114,19 @@ class MappingBatch:
         self.results.cut(size)
         self.kept[kept:] = [closed(trace_id)]
 
+    def finish(self) -> None:
+        """Map the traces that were left for the end: another may have recorded the same call."""
+        self._is_ending = True
+        for _, trace_id, bodies in sorted(self._bare, reverse=True):  # the longest first
+            self.add(trace_id, bodies)
+
     def _map(
         self, trace_id: bytes, bodies: Sequence[bytes], before: MappedSpans | None
     ) -> RecordError | None:
         spans = unpack(bodies)
+        if before is None and len(spans) == 1 and not self._is_ending and is_bare(spans[0]):
+            self._bare.append((spans[0].end_ns - spans[0].start_ns, trace_id, bodies))
+            return None
         if before is not None and before.is_closed:
             self.results.add_feedback(map_trace(spans, self._now))
             self.too_late += len(spans)

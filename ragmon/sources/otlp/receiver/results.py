@@ -57,9 +57,12 @@ class Results:
         for event_id, reason in trace.left_out.items():
             if event_id not in known.seen:
                 self.log_events[reason] = self.log_events.get(reason, 0) + 1
+        if not known.queries and self._is_recorded(trace):
+            self._count_without("recorded_twice")
+            self.add_feedback(trace, known.seen)
+            return None
         if not trace.queries:
-            reason = reason_for_none(everything(trace.tops))
-            self.without_query[reason] = self.without_query.get(reason, 0) + 1
+            self._count_without(reason_for_none(everything(trace.tops)))
         queries, merged = known.named(trace.queries)
         trace = replace(trace, queries=tuple(queries))
         if merged:
@@ -108,6 +111,13 @@ class Results:
             by_query.setdefault(target, []).append(evaluation)
         for query_id, evaluations in by_query.items():
             self.changes += changes_for(query_id, evaluations)
+
+    def _is_recorded(self, trace: Trace) -> bool:
+        """True for a call that another instrumentation recorded in a trace of its own."""
+        return len(trace.queries) == 1 and self._targets.calls.has(trace.queries[0])
+
+    def _count_without(self, reason: str) -> None:
+        self.without_query[reason] = self.without_query.get(reason, 0) + 1
 
     def refuse(self, reason: str, count: int = 1) -> None:
         """Count results that are left out."""

@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 
+from ragmon.sources.otlp.receiver.recorded_calls import RecordedCalls
 from ragmon.sources.otlp.traces.mapping import MappedQuery
 from ragmon.sources.otlp.traces.tree import everything
 
@@ -13,11 +14,13 @@ class Targets:
     """The newest spans and responses; feedback about older ones must name its trace."""
 
     def __init__(self) -> None:
+        self.calls = RecordedCalls()
         self._queries: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
 
     def learn(self, query: MappedQuery) -> None:
         """Remember a query by its spans and responses."""
+        self.calls.learn(query)
         with self._lock:
             tops = query.unit.tops
             is_alone = query.record.query_id == query.record.trace_id

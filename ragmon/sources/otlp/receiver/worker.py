@@ -285,6 +285,7 @@ class MappingWorker:
         batch = MappingBatch(results, now, self._options, self.limit)
         for trace, trace_bodies in zip(complete, bodies, strict=True):
             batch.add(trace.trace_id, trace_bodies, before.get(trace.trace_id))
+        batch.finish()
         self.limit.rest()
         return batch
 

@@ -68,7 +68,13 @@ class MappedQuery(Struct, frozen=True):
     record: QueryRecord
     sources: dict[str, FieldOrigin]
     unit: Unit
-    response_ids: tuple[str, ...] = ()
+    models: tuple[Node, ...] = ()  # its model calls
+
+    @property
+    def response_ids(self) -> list[str]:
+        """Ids that the provider gave its replies."""
+        ids = (node.facts.value("response_id") for node in self.models)
+        return [response_id for response_id in ids if response_id]
 
 
 class Trace(Struct, frozen=True):
@@ -160,8 +166,7 @@ class _Mapper:
             **self._generation(),
             **self._context(),
         )
-        ids = (node.facts.value("response_id") for node in self._models)
-        return MappedQuery(record, self._sources, self._unit, tuple(each for each in ids if each))
+        return MappedQuery(record, self._sources, self._unit, tuple(self._models))
 
     def _note(self, field: str, node: Node, sourced: SourcedValue | None) -> Any:
         if sourced is None:
