@@ -8,16 +8,18 @@ from collections.abc import AsyncIterator
 from msgspec.structs import replace
 
 from ragmon import queries
-from ragmon.api_schema import QueryDetail, QueryList
+from ragmon.api_schema import QueryDetail, QueryList, StoredQuery
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.read_deadline import read_deadline
+from ragmon.neighbours import Neighbours
 from ragmon.pipeline import Pipeline
 from ragmon.queries import exports
 from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.criteria import check_filter, order_of
 from ragmon.queries.cursor import read_cursor, write_cursor
+from ragmon.queries.neighbours import NeighbourSearch
 from ragmon.queries.shared import MOST_READ, shared_questions
 from ragmon.queries.words import WordSearch
 from ragmon.shared_questions import SharedQuestions
@@ -26,7 +28,8 @@ from ragmon.web.parameters import QuerySelection
 from ragmon.windows.series import VERSION
 
 _SHARED_S = 0.4  # that questions asked of both sides are looked for
-_COUNT_S = 0.15  # that counting goes on for when a page is full
+_NEAR_S = 0.006  # that neighbours are looked for beyond the block of a query
+_COUNT_S = 0.1  # that counting goes on for when a page is full
 
 
 class QueryReads:
@@ -127,6 +130,16 @@ class QueryReads:
             if described is not None and described.record.query_id == query_id:
                 return described
         return None
+
+    async def neighbours(self, record: StoredQuery) -> Neighbours:
+        """Queries of its session, and earlier ones of its question, as far as they are near."""
+        return await asyncio.to_thread(self._neighbours, record)
+
+    def _neighbours(self, record: StoredQuery) -> Neighbours:
+        until = self._clock.monotonic() + _NEAR_S
+        with self._engine.store.reader() as reader:
+            search = NeighbourSearch(record)
+            return search.run(reader, lambda: self._clock.monotonic() < until)
 
     def _described(self, sequence: int) -> QueryDetail | None:
         with self._engine.store.reader() as reader:

@@ -1,18 +1,19 @@
 """Queries behind a number: by id, or the newest that failed in some way."""
 
 import heapq
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from ragmon.api_schema import QueryDetail, StoredQuery
 from ragmon.pipeline import Pipeline
-from ragmon.queries.blocks import QueryFilter, current, members_of
-from ragmon.queries.contents import ContentSearch
+from ragmon.queries import key_filter
+from ragmon.queries.block_hits import BlockHits, Hit
+from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.criteria import Criterion
 from ragmon.queries.summaries import BlockChoice, BlockFacts
 from ragmon.records import Amendments, Feedback, QueryRecord
@@ -32,21 +33,12 @@ MOST_TEXT_BYTES = 4 << 20
 _BATCH = 64  # queries that are described together: one alone costs ten times as much
 _BATCH_BYTES = 1 << 20  # of stored queries, from which on they are not kept for more
 _BARE_BYTES = 16 << 10  # of a query without texts; what is larger keeps its identity alone
-_KEPT_BYTES = 64 << 10  # of amendments, while it is not known whether they are shown
+_FIRST_FILTERS, _MOST_FILTERS = 2, 64  # blocks whose filters are read together
 _ERROR_LENGTH = 200  # characters of an error where texts are left out
 
 
 StoredPair = tuple[bytes, bytes | None]
 """A record, and its amendments, as the store holds them."""
-
-
-class Hit(NamedTuple):
-    """A record that fits; of two, the greater one comes first in the answer."""
-
-    rank: float
-    sequence: int  # with the rank, the place in the whole list
-    block: int  # its first sequence number
-    body: bytes | None  # its amendments; empty if they were not kept, and are read again
 
 
 class MatchCount(NamedTuple):
@@ -121,7 +113,7 @@ def described(
     queries = _Described(search.pipeline, has_first=whole_texts)
     for block, places in by_block.items():
         search.on_block()
-        stored = search.reader.some_records(block, [hits[at].sequence - block for at in places])
+        stored = _records_of(search.reader, block, [hits[at] for at in places])
         again = search.reader.amendments(
             [hits[at].sequence for at in places if hits[at].body == b""]
         )
@@ -133,6 +125,13 @@ def described(
                 body = again.get(sequence)
             queries.add(place, stored[sequence - block], body)
     return queries.whole()
+
+
+def _records_of(reader: Reader, block: int, hits: Sequence[Hit]) -> dict[int, bytes]:
+    """Records of hits of a block by their place in it; those that have expired are missing."""
+    stored = {hit.sequence - block: hit.record for hit in hits if hit.record is not None}
+    others = [hit.sequence - block for hit in hits if hit.record is None]
+    return stored | reader.some_records(block, others) if others else stored
 
 
 class _Described:
@@ -190,8 +189,16 @@ class _Best:
         self._most = asked.limit + 1
         self._after = asked.after
 
-    def beats(self, bound: float) -> bool:
-        """True where no hit of that rank would be among them."""
+    def beats(self, candidate: _Candidate) -> bool:
+        """True where no hit of that block would be among them."""
+        if len(self.hits) < self._most:
+            return False
+        outline = candidate.outline
+        greatest = candidate.bound, outline.first_sequence + outline.records - 1
+        return greatest < (self.hits[0].rank, self.hits[0].sequence)
+
+    def beats_rank(self, bound: float) -> bool:
+        """True where no hit of that rank, in any block, would be among them."""
         return len(self.hits) == self._most and bound < self.hits[0].rank
 
     def add(self, hit: Hit) -> None:
@@ -211,18 +218,26 @@ def hits_of(search: QuerySearch) -> tuple[list[Hit], MatchCount]:
     choice = BlockChoice(search.pipeline, asked, criterion)
     best, is_whole = _Best(asked), asked.after is None
     for candidate in _candidates(search, choice, criterion):
-        if best.beats(candidate.bound):
+        if best.beats(candidate):
             if not is_whole or not search.goes_on():
                 is_whole = False
-                break
+                if best.beats_rank(candidate.bound):
+                    break
+                continue
             count = choice.count(candidate.facts, candidate.outline)
             if count is not None:
                 best.count += count
                 continue
         search.on_block()
-        for hit in _matches(search, criterion, candidate.outline.first_sequence):
+        for hit in _hits_in(search, criterion, candidate):
             best.add(hit)
     return best.hits, MatchCount(total=best.count, at_least=not is_whole)
+
+
+def _hits_in(search: QuerySearch, criterion: Criterion, candidate: _Candidate) -> Iterator[Hit]:
+    """The hits of one block, which is opened for them."""
+    block = candidate.outline.first_sequence
+    return BlockHits(search.reader, search.pipeline, search.asked, criterion).of(block)
 
 
 def hits_by_block(search: QuerySearch) -> Iterator[list[Hit]]:
@@ -231,7 +246,7 @@ def hits_by_block(search: QuerySearch) -> Iterator[list[Hit]]:
     choice = BlockChoice(search.pipeline, search.asked, criterion)
     for candidate in _candidates(search, choice, criterion):
         search.on_block()
-        yield [*_matches(search, criterion, candidate.outline.first_sequence)]
+        yield [*_hits_in(search, criterion, candidate)]
 
 
 def _candidates(
@@ -245,15 +260,37 @@ def _candidates(
     passed = _passed(search, choice, until)
     if criterion.order == "newest":  # as they come: most of them are never looked at
         return passed
-    return iter(sorted(passed, key=lambda candidate: candidate.bound, reverse=True))
+    return iter(
+        sorted(passed, key=lambda each: (each.bound, each.outline.first_sequence), reverse=True)
+    )
 
 
 def _passed(search: QuerySearch, choice: BlockChoice, until: float) -> Iterator[_Candidate]:
-    for outline in search.reader.outlines(search.asked.since, until):
+    """The blocks whose facts and filters tell of no reason to leave them closed."""
+    length, by_facts = _FIRST_FILTERS, _passed_by_facts(search, choice, until)
+    while some := [*itertools.islice(by_facts, length)]:
+        needed = [choice.needed_keys(candidate.facts) for candidate in some]
+        firsts = [
+            one.outline.first_sequence for one, keys in zip(some, needed, strict=True) if keys
+        ]
+        filters = search.reader.keys(firsts) if firsts else {}
+        for candidate, keys in zip(some, needed, strict=True):
+            packed = filters.get(candidate.outline.first_sequence)
+            if packed is None or all(key_filter.may_hold(packed, key) for key in keys):
+                yield candidate
+        length = min(2 * length, _MOST_FILTERS)
+
+
+def _passed_by_facts(
+    search: QuerySearch, choice: BlockChoice, until: float
+) -> Iterator[_Candidate]:
+    outlines = search.reader.outlines(search.asked.since, until, with_facts=choice.looks_at_facts)
+    for outline in outlines:
         search.on_block()
         facts = choice.facts(outline)
-        if choice.may_fit(facts, outline, search.reader.keys):
-            yield _Candidate(choice.best_rank(facts, outline), outline._replace(facts=None), facts)
+        bound = choice.bound(facts, outline)
+        if bound is not None:
+            yield _Candidate(bound, outline._replace(facts=None), facts)
 
 
 def without_texts(detail: QueryDetail) -> QueryDetail:
@@ -314,43 +351,3 @@ def describe(stored: Sequence[StoredPair], pipeline: Pipeline) -> list[QueryDeta
         )
         for record, later, row in zip(records, known, matrix.tolist(), strict=True)
     ]
-
-
-def _matches(search: QuerySearch, criterion: Criterion, first_sequence: int) -> Iterator[Hit]:
-    """The records of a block that fit."""
-    reader, asked = search.reader, search.asked
-    contained: list[int] | None = None
-    if ContentSearch.is_needed(asked):
-        contained = ContentSearch(asked).places(reader, first_sequence)
-        if not contained:
-            return
-    # Without a criterion only those of the hits that are shown matter: read when they are.
-    block = reader.block(first_sequence, with_amendments=not criterion.is_any)
-    if block is None:
-        return  # damaged, which is counted
-    members = members_of(block, asked)
-    if members is not None and not members.any():
-        return  # its signals are not unpacked, nor its amendments and records read
-    observations = current(reader, search.pipeline, block, criterion.columns)
-    values, timestamps = observations.values, observations.timestamps
-    fits = (timestamps >= asked.since) & (timestamps < asked.until)
-    if members is not None:
-        fits &= members
-    if contained is not None:
-        fits &= np.isin(np.arange(len(fits)), contained)
-    fits &= criterion.fits(values)
-    places = np.flatnonzero(fits).tolist()
-    unsliced = [tag for tag in asked.tags if tag[0] not in observations.slices]
-    if unsliced and places:
-        tagged = {
-            *ContentSearch(QueryFilter(0.0, 0.0, "", (), 0), unsliced).places(
-                reader, first_sequence
-            )
-        }
-        places = [at for at in places if at in tagged]
-    for at, rank in criterion.ranked(block, values, timestamps, places):
-        sequence = first_sequence + at
-        body = block.amendments.get(sequence)
-        if criterion.is_any or (body is not None and len(body) > _KEPT_BYTES):
-            body = b""
-        yield Hit(rank, sequence, first_sequence, body)

@@ -1,6 +1,8 @@
 """Search of what records hold: ids, names, tags and words, in the decompressed block."""
 
-from collections.abc import Sequence
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -30,10 +32,19 @@ class Contents(Identity, frozen=True, gc=False):
     answer: str | None = None
 
 
+class _Texts(Struct, frozen=True, gc=False):
+    """The texts alone."""
+
+    query: str | None = None
+    answer: str | None = None
+
+
 decode_contents = msgspec.msgpack.Decoder(list[Contents]).decode
+_decode_texts = msgspec.msgpack.Decoder(list[_Texts]).decode
 _decode_identities = msgspec.msgpack.Decoder(list[Identity]).decode
-_decode_identity = msgspec.msgpack.Decoder(Identity).decode
 _decode_one = msgspec.msgpack.Decoder(Contents).decode
+_decode_records = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class ContentSearch:
@@ -49,30 +60,44 @@ class ContentSearch:
         self._same = query_filter.same
         self._words = query_filter.words
         self._tags = tags
-        # An exact value stands in the block as it is; words do not, in upper case or composed.
-        self._needles = [value.encode() for _, value in (*self._same, *tags) if value]
+        # As a record is stored, a field and its value stand one behind the other.
+        self._needles = [
+            _encode(field) + _encode(value) for field, value in (*self._same, *tags) if value
+        ]
 
     @staticmethod
     def is_needed(query_filter: QueryFilter) -> bool:
         """True where observations alone do not tell."""
         return bool(query_filter.same or query_filter.words)
 
-    def places(self, reader: Reader, first_sequence: int) -> list[int]:
-        """Positions of the records that fit, in order."""
+    def places(self, reader: Reader, first_sequence: int) -> dict[int, bytes]:
+        """The records that fit, as they are stored, by their places in the block, in order."""
         read = reader.contents(first_sequence)
         if read is None:
-            return []
+            return {}
         body, revised = read
-        places = set()
-        if all(needle in body for needle in self._needles):
-            every = (_decode_identities if self._words is None else decode_contents)(body)
-            places = {at for at, contents in enumerate(every) if self._fits(contents)}
-        decode = _decode_identity if self._words is None else _decode_one
-        for at, record in revised.items():
-            places.discard(at)
-            if self._fits(decode(record)):
-                places.add(at)
-        return sorted(places)
+        places = self._stored_places(body)
+        records = _decode_records(body) if places else []
+        fitting = {at: bytes(records[at]) for at in places if at not in revised}
+        fitting |= {at: record for at, record in revised.items() if self._fits(_decode_one(record))}
+        return dict(sorted(fitting.items()))
+
+    def _stored_places(self, body: bytes) -> list[int]:
+        """Places of the records that fit as they were stored at first."""
+        if not all(needle in body for needle in self._needles):
+            return []
+        if self._needles:
+            return [
+                at
+                for at, record in _holding(body, self._needles[0])
+                if self._fits(_decode_one(record))
+            ]
+        if self._words is not None and not self._same and not self._tags:
+            fits = self._words.fits
+            texts = _decode_texts(body)
+            return [at for at, each in enumerate(texts) if fits(each.query, each.answer)]
+        every = (_decode_identities if self._words is None else decode_contents)(body)
+        return [at for at, contents in enumerate(every) if self._fits(contents)]
 
     def _fits(self, contents: Identity) -> bool:
         if any((getattr(contents, field) or "") != value for field, value in self._same):
@@ -109,3 +134,15 @@ def identity_keys(contents: Identity) -> list[str]:
 
 def _key(field: str, value: str) -> str:
     return f"{field}={value}"  # no word holds the sign
+
+
+def _holding(body: bytes, needle: bytes) -> Iterator[tuple[int, msgspec.Raw]]:
+    """Records of a block that hold some bytes, with their places, in order."""
+    records = _decode_records(body)
+    ends = [*itertools.accumulate(len(memoryview(record)) for record in records)]
+    head = len(body) - ends[-1]
+    begin = body.find(needle)
+    while begin >= 0:
+        at = bisect.bisect_right(ends, begin - head)
+        yield at, records[at]
+        begin = body.find(needle, head + ends[at])

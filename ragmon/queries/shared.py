@@ -5,7 +5,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from ragmon.queries import Hit, QuerySearch, described, hits_by_block
+from ragmon.queries import QuerySearch, described, hits_by_block
+from ragmon.queries.block_hits import Hit
 from ragmon.shared_questions import SharedQuestion, SharedQuestions
 from ragmon.stores import Reader
 

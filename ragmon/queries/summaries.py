@@ -1,6 +1,7 @@
 """Summaries of stored blocks: made in the background, so that searches leave most blocks closed."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -207,6 +208,7 @@ class BlockChoice:
         self._latency = pipeline.catalogue.index("latency_ms", stage="total")
         self._filter = query_filter
         self._criterion = criterion
+        self._digests: dict[tuple[str, ...], list[int]] = {}  # by slices
 
     def facts(self, outline: BlockOutline) -> BlockFacts | None:
         """The facts of a block, unless they are missing or of other signals."""
@@ -214,38 +216,43 @@ class BlockChoice:
             return None
         return read_facts(outline.facts, self._columns)
 
-    def may_fit(
-        self, facts: BlockFacts | None, outline: BlockOutline, keys: Callable[[int], bytes | None]
-    ) -> bool:
-        """False where no record of a block fits.
+    @property
+    def looks_at_facts(self) -> bool:
+        """False where only what a block's filter holds decides."""
+        asked = self._filter
+        is_told = asked.same or asked.words
+        return not (is_told and self._criterion.is_any and takes_all(asked))
+
+    def bound(self, facts: BlockFacts | None, outline: BlockOutline) -> float | None:
+        """A rank that no record of a block exceeds; None where no record fits.
 
         Args:
             facts: of the block, if they are known.
             outline: of the block.
-            keys: reads the filter of a block, by its first sequence number.
         """
-        slices: Sequence[str] = ()
-        if facts is not None:
-            slices = facts.slices
-            if not self._criterion.may_fit(facts.low, facts.high, self._range(facts)):
-                return False
-            if not takes_all(self._filter) and not any(
-                fitting_dims(slices, facts.dims, self._filter)
-            ):
-                return False
-        elif any(self._filter.tags):
-            slices = [name for name, _ in self._filter.tags]  # some may be slices of the block
-        needed = filter_keys(self._filter, slices)
-        packed = keys(outline.first_sequence) if needed else None
-        return packed is None or all(key_filter.may_hold(packed, key) for key in needed)
-
-    def best_rank(self, facts: BlockFacts | None, outline: BlockOutline) -> float:
-        """A rank that no record of the block exceeds."""
-        if self._criterion.order == "newest":
-            return outline.last_timestamp
+        criterion = self._criterion
         if facts is None:
-            return float("inf")
-        return self._criterion.best_rank(outline.last_timestamp, self._range(facts))
+            return outline.last_timestamp if criterion.order == "newest" else math.inf
+        extremes = self._range(facts)
+        if not criterion.may_fit(facts.low, facts.high, extremes):
+            return None
+        if not takes_all(self._filter) and not any(
+            fitting_dims(facts.slices, facts.dims, self._filter)
+        ):
+            return None
+        return criterion.best_rank(outline.last_timestamp, extremes)
+
+    def needed_keys(self, facts: BlockFacts | None) -> Sequence[int]:
+        """Digests of the keys that a block's filter holds if one of its records fits.
+
+        Args:
+            facts: of the block; where they are not known, any tag may be a slice.
+        """
+        slices = tuple(name for name, _ in self._filter.tags) if facts is None else facts.slices
+        if slices not in self._digests:
+            needed = filter_keys(self._filter, slices)
+            self._digests[slices] = [key_filter.digest_of(key) for key in needed]
+        return self._digests[slices]
 
     def _range(self, facts: BlockFacts) -> RankRange:
         """Extremes of the records whose pipeline fits, as closely as they are known."""

@@ -169,7 +169,9 @@ class Reader(WindowSource, Protocol):
         """Blocks with records in that time, newest first."""
         ...
 
-    def outlines(self, since: float, until: float) -> Iterator[BlockOutline]:
+    def outlines(
+        self, since: float, until: float, *, with_facts: bool = True
+    ) -> Iterator[BlockOutline]:
         """Blocks with records in that time, unopened, the one with the newest record first."""
         ...
 
@@ -177,8 +179,8 @@ class Reader(WindowSource, Protocol):
         """One block; None where it is damaged or gone."""
         ...
 
-    def keys(self, first_sequence: int) -> bytes | None:
-        """The filter over words and ids of one block; None where it has none."""
+    def keys(self, first_sequences: Sequence[int]) -> dict[int, bytes]:
+        """The filters over words and ids of some blocks; those that have none are missing."""
         ...
 
     def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:

@@ -12,6 +12,7 @@ from ragmon.records import ONLY_SHARD, Positions
 from ragmon.stores import Block, BlockTimes, Hashes, JournalEntry, StoredBlock, amendments
 from ragmon.stores.compression import unzip
 from ragmon.stores.damage import Damage
+from ragmon.stores.facts_cache import FactsCache
 from ragmon.stores.packing import read_amendment, read_bucket, read_observations
 from ragmon.stores.postgresql.blocks import PostgresBlocks
 from ragmon.stores.postgresql.connecting import DatabaseAccess
@@ -37,9 +38,14 @@ _OUTLINES = (
     " AND facts.records = block.records WHERE block.shard = %s"
     " AND block.first_sequence = ANY(%s::bigint[]) AND first_timestamp <= %s"
 )
+_BARE_OUTLINES = (
+    "SELECT first_sequence, records, first_timestamp, last_timestamp, 0, NULL FROM @.blocks"
+    " WHERE shard = %s AND first_sequence = ANY(%s::bigint[]) AND first_timestamp <= %s"
+)
 _KEYS = (
-    "SELECT keys.body FROM @.block_keys AS keys JOIN @.blocks AS block"
-    " USING (shard, first_sequence, records) WHERE shard = %s AND first_sequence = %s"
+    "SELECT first_sequence, keys.body FROM @.block_keys AS keys JOIN @.blocks AS block"
+    " USING (shard, first_sequence, records) WHERE shard = %s"
+    " AND first_sequence = ANY(%s::bigint[])"
 )
 _BODY = "SELECT records, body FROM @.blocks WHERE shard = %s AND first_sequence = %s"
 _BYTES = (
@@ -79,6 +85,7 @@ class ReaderConnections:
         self._access = access
         self._schema = schema
         self._damage = damage
+        self.facts = FactsCache()
         self._idle: list[PostgresDatabase] = []
         self._closed = False
         self._lock = threading.Lock()
@@ -114,6 +121,7 @@ class PostgresReader(StoredRecords):
 
     def __init__(self, connections: ReaderConnections) -> None:
         self._connections = connections
+        self._facts_cache = connections.facts
         self._db = connections.take()
         self.damage = self._damage = self._db.damage
         self._shard = ONLY_SHARD
@@ -144,14 +152,15 @@ class PostgresReader(StoredRecords):
                         with self._damage.tolerated("block", first), self._db.decoded():
                             yield self._block(row)
 
-    def outlines(self, since: float, until: float) -> Iterator[BlockOutline]:
+    def outlines(
+        self, since: float, until: float, *, with_facts: bool = True
+    ) -> Iterator[BlockOutline]:
         """Blocks with records in that time, unopened, the one with the newest record first."""
+        sql = _OUTLINES if with_facts else _BARE_OUTLINES
         length = _FIRST_OUTLINES
         rest = iter(self._table.since(since))
         while firsts := [*itertools.islice(rest, length)]:
-            rows: dict[int, Any] = {
-                row[0]: row for row in self._table.some(_OUTLINES, firsts, until)
-            }
+            rows: dict[int, Any] = {row[0]: row for row in self._table.some(sql, firsts, until)}
             yield from (self._outline(rows[first]) for first in firsts if first in rows)
             length = min(2 * length, _MOST_OUTLINES)
 
@@ -162,12 +171,13 @@ class PostgresReader(StoredRecords):
                 return self._block(row, with_amendments=with_amendments)
         return None
 
-    def keys(self, first_sequence: int) -> bytes | None:
-        """The filter over words and ids of one block; None where it has none."""
-        for (stored,) in self._db.rows(_KEYS, self._shard, first_sequence):
-            with self._damage.tolerated("block_keys", first_sequence), self._db.decoded():
-                return unseal(stored, "block_keys", first_sequence)
-        return None
+    def keys(self, first_sequences: Sequence[int]) -> dict[int, bytes]:
+        """The filters over words and ids of some blocks; those that have none are missing."""
+        filters: dict[int, bytes] = {}
+        for first, stored in self._table.some(_KEYS, first_sequences):
+            with self._damage.tolerated("block_keys", first), self._db.decoded():
+                filters[first] = unseal(stored, "block_keys", first)
+        return filters
 
     def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:
         """The records of one block as one msgpack array, and by place those mapped again since."""
@@ -253,7 +263,7 @@ class PostgresReader(StoredRecords):
         first, records, begin, end, layout, stored = row
         if stored is not None:
             with self._damage.tolerated("block_facts", first), self._db.decoded():
-                facts = unzip(unseal(stored, "block_facts", first))
+                facts = self._facts_cache.read(stored, self._shard, first)
                 return BlockOutline(first, records, begin, end, layout, facts)
         return BlockOutline(first, records, begin, end)
 

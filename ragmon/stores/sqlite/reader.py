@@ -12,6 +12,7 @@ from ragmon.records import ONLY_SHARD, Positions
 from ragmon.stores import Block, BlockTimes, Hashes, JournalEntry, StoredBlock, amendments
 from ragmon.stores.compression import UNREADABLE, unzip
 from ragmon.stores.damage import Damage
+from ragmon.stores.facts_cache import FactsCache
 from ragmon.stores.packing import read_amendment, read_bucket, read_observations
 from ragmon.stores.sealing import is_sealed, unseal
 from ragmon.stores.sqlite.blocks import BlockTable
@@ -41,6 +42,11 @@ _OUTLINES_OF = (
     " AND facts.size = length(blocks.body) WHERE blocks.first_sequence IN ({})"
     " AND (first_timestamp <= ? OR typeof(first_timestamp) <> 'real')"
 )
+_BARE_OUTLINES_OF = (
+    "SELECT first_sequence, records, first_timestamp, last_timestamp, 0 AS layout, NULL AS facts"
+    " FROM blocks WHERE first_sequence IN ({})"
+    " AND (first_timestamp <= ? OR typeof(first_timestamp) <> 'real')"
+)
 _PAGES_AT_ONCE = 256  # of a copy, between two reports of its progress
 _FIRST_OUTLINES, _MOST_OUTLINES = 4, 128  # blocks whose outlines are read together
 _FACTS = (
@@ -49,8 +55,8 @@ _FACTS = (
     " AND facts.size = length(blocks.body)"
 )
 _KEYS = (
-    "SELECT keys.body FROM block_keys AS keys JOIN blocks USING (first_sequence)"
-    " WHERE first_sequence = ? AND keys.records = blocks.records"
+    "SELECT first_sequence, keys.body FROM block_keys AS keys JOIN blocks USING (first_sequence)"
+    " WHERE first_sequence IN ({}) AND keys.records = blocks.records"
     " AND keys.size = length(blocks.body)"
 )
 _DUE = (
@@ -73,9 +79,12 @@ class SqliteReader(StoredRecords):
 
     _table: BlockTable
 
-    def __init__(self, path: Path, damage: Damage | None = None) -> None:
+    def __init__(
+        self, path: Path, damage: Damage | None = None, facts: FactsCache | None = None
+    ) -> None:
         self._path = path
         self.damage = damage or Damage()
+        self._facts_cache = facts or FactsCache()
         with translated(path):
             self._db = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro",
@@ -111,48 +120,60 @@ class SqliteReader(StoredRecords):
                         observations = read_observations(row[3], first)
                         yield Block(first, row[2], observations, self._amended(first, row[0]))
 
-    def outlines(self, since: float, until: float) -> Iterator[BlockOutline]:
+    def outlines(
+        self, since: float, until: float, *, with_facts: bool = True
+    ) -> Iterator[BlockOutline]:
         """Blocks with records in that time, unopened, the one with the newest record first."""
         summarized, length = self._has_summaries(), _FIRST_OUTLINES
         rest = self._table.since(since)
         while numbers := [*itertools.islice(rest, length)]:
-            outlines = self._many_outlines(numbers, until) if summarized else None
+            outlines = self._many_outlines(numbers, until, summarized and with_facts)
             if outlines is None:  # something is damaged, and costs only itself
-                outlines = [one for first in numbers for one in self._outline(first, until)]
+                outlines = [
+                    one for first in numbers for one in self._outline(first, until, with_facts)
+                ]
             yield from outlines
             length = min(2 * length, _MOST_OUTLINES)
 
-    def _many_outlines(self, numbers: Sequence[int], until: float) -> list[BlockOutline] | None:
+    def _many_outlines(
+        self, numbers: Sequence[int], until: float, with_facts: bool
+    ) -> list[BlockOutline] | None:
         """Some blocks in their order, for a third of what one after the other costs; None: cannot.
 
         Args:
             numbers: first sequence numbers.
             until: unix seconds.
+            with_facts: those of them that are known.
         """
-        sql = _OUTLINES_OF.format(",".join("?" * len(numbers)))
+        sql = (_OUTLINES_OF if with_facts else _BARE_OUTLINES_OF).format(
+            ",".join("?" * len(numbers))
+        )
         try:
             rows = checked(self._db.execute(sql, (*numbers, until)))
             known = {
-                row[0]: BlockOutline._make((*row[:5], row[5] and _read_facts(row[5], row[0])))
+                row[0]: BlockOutline._make((*row[:5], row[5] and self._read_facts(row[5], row[0])))
                 for row in rows
             }
         except (*UNREADABLE, sqlite3.Error):
             return None
         return [known[first] for first in numbers if first in known]
 
-    def _outline(self, first: int, until: float) -> Iterator[BlockOutline]:
+    def _outline(self, first: int, until: float, with_facts: bool) -> Iterator[BlockOutline]:
         with self.damage.tolerated("block", first), decoded(self._path):
             row = checked_row(self._db.execute(_TIMES_OF, (first, until)))
             if row is not None:
-                facts = self._facts(first) if self._has_summaries() else ()
+                facts = self._facts(first) if with_facts and self._has_summaries() else ()
                 yield BlockOutline(first, *row, *facts)
 
     def _facts(self, first: int) -> tuple[int, bytes | None]:
         with self.damage.tolerated("block_facts", first), decoded(self._path):
             row = checked_row(self._db.execute(_FACTS, (first,)))
             if row is not None:
-                return row[0], _read_facts(row[1], first)
+                return row[0], self._read_facts(row[1], first)
         return 0, None
+
+    def _read_facts(self, stored: bytes, first: int) -> bytes:
+        return self._facts_cache.read(stored, ONLY_SHARD, first)
 
     def block(self, first_sequence: int, *, with_amendments: bool = True) -> Block | None:
         """One block; None where it is damaged or gone."""
@@ -164,18 +185,27 @@ class SqliteReader(StoredRecords):
                 return Block(first_sequence, row[2], observations, amended)
         return None
 
-    def keys(self, first_sequence: int) -> bytes | None:
-        """The filter over words and ids of one block; None where it has none."""
+    def keys(self, first_sequences: Sequence[int]) -> dict[int, bytes]:
+        """The filters over words and ids of some blocks; those that have none are missing."""
         if not self._has_summaries():
-            return None
-        with self.damage.tolerated("block_keys", first_sequence), decoded(self._path):
-            row = self._db.execute(_KEYS, (first_sequence,)).fetchone()
-            if row is None:
-                return None
-            if not is_sealed(row[0]):  # all are, since there are any
-                raise ValueError(f"the filter of block {first_sequence} has no checksum")
-            return unseal(row[0], "block_keys", first_sequence)
-        return None
+            return {}
+        try:
+            return self._many_keys(first_sequences)
+        except (*UNREADABLE, sqlite3.Error):  # something is damaged, and costs only itself
+            filters: dict[int, bytes] = {}
+            for first in first_sequences:
+                with self.damage.tolerated("block_keys", first), decoded(self._path):
+                    filters |= self._many_keys([first])
+            return filters
+
+    def _many_keys(self, first_sequences: Sequence[int]) -> dict[int, bytes]:
+        sql = _KEYS.format(",".join("?" * len(first_sequences)))
+        filters = {}
+        for first, stored in checked(self._db.execute(sql, tuple(first_sequences))):
+            if not is_sealed(stored):  # all are, since there are any
+                raise ValueError(f"the filter of block {first} has no checksum")
+            filters[first] = unseal(stored, "block_keys", first)
+        return filters
 
     def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:
         """The records of one block as one msgpack array, and by place those mapped again since."""
@@ -340,13 +370,3 @@ class SqliteReader(StoredRecords):
     def close(self) -> None:
         """Release the connection."""
         self._db.close()
-
-
-def _read_facts(stored: bytes, first: int) -> bytes:
-    """The facts of a block.
-
-    Raises:
-        ValueError: they were changed.
-        zstandard.ZstdError: likewise.
-    """
-    return unzip(unseal(stored, "block_facts", first))

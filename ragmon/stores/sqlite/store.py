@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ragmon.records import ONLY_SHARD
 from ragmon.stores import Recovery
+from ragmon.stores.facts_cache import FactsCache
 from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Lease
 from ragmon.stores.sqlite.blocks import BlockTable
@@ -36,6 +37,7 @@ class SqliteStore:
         self.lease: Lease = lease or NoLease()
         self.loops = ()
         written = wal_content(directory / FILE)
+        self._facts = FactsCache()
         self._db = Database(directory / FILE, synchronous)
         try:
             self.migration = self._db.migration
@@ -56,7 +58,7 @@ class SqliteStore:
 
     def reader(self) -> SqliteReader:
         """A view for another thread."""
-        return SqliteReader(self._db.path, self.damage)
+        return SqliteReader(self._db.path, self.damage, self._facts)
 
     def size_bytes(self) -> int:
         """Bytes on disk."""

@@ -70,6 +70,7 @@ class QuerySection:
         if detail is None or (readable is not None and not readable(detail.record.pipeline)):
             raise Problem(404, f"no query has the id {query_id!r}", reason="not_found")
         supports = await self._source.supports(detail)
+        near = await self._source.neighbours(detail)
         record = detail.record
         return self._renderer.page(
             "query.html",
@@ -80,6 +81,7 @@ class QuerySection:
             is_cut=len(record.answer or "") > _MOST_ANSWER,
             chunks=shown_chunks(detail, supports),
             chunks_left_out=max(0, len(record.chunks or ()) - _MOST_CHUNKS),
+            near=near,
             waterfall=_waterfall(record.latency_ms),
             trace=self._trace(record.trace_id),
             same_session=_list(record.pipeline, session=record.session_id),

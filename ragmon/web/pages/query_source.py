@@ -3,6 +3,7 @@
 from typing import NamedTuple, Protocol
 
 from ragmon.api_schema import QueryDetail, QueryList
+from ragmon.neighbours import Neighbours
 from ragmon.web.parameters import QuerySelection
 
 
@@ -39,6 +40,10 @@ class QueryPageSource(Protocol):
 
     async def query(self, query_id: str) -> QueryDetail | None:
         """One query; None when it is unknown or expired."""
+        ...
+
+    async def neighbours(self, query: QueryDetail) -> Neighbours:
+        """Queries of its session, and earlier ones of its question, as far as they are near."""
         ...
 
     async def supports(self, query: QueryDetail) -> tuple[SupportedSentence, ...]:

@@ -85,7 +85,7 @@ def _read(folder: Path) -> None:
                 reader.records(block.first_sequence)
             reader.hashes_from(0)
             for outline in reader.outlines(0.0, 2 * NOW):
-                reader.keys(outline.first_sequence)
+                reader.keys([outline.first_sequence])
                 reader.contents(outline.first_sequence)
             asked = QueryFilter(0.0, 2 * NOW, "", (), 5, words=WordSearch.of("x"))
             page(QuerySearch(reader, of, asked))

@@ -6,6 +6,7 @@ import pytest
 
 from ragmon.api_schema import QueryDetail, StoredQuery
 from ragmon.clock import ManualClock
+from ragmon.neighbours import Neighbours
 from ragmon.records import Doubt, Verdict
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.queries import row_of
@@ -130,7 +131,7 @@ def test_one_query_in_full(site):
     assert (
         "number6" in shown(site, before[0]).text or "No query fits" in shown(site, before[0]).text
     )
-    (session,) = [link for link in page.links if "session=" in link]
+    (session,) = {link for link in page.links if "session=" in link}
     assert "40 queries fit" in shown(site, session).text
 
 
@@ -167,6 +168,7 @@ def context(detail, supported):
         "chunks": [],
         "chunks_left_out": 0,
         "is_cut": False,
+        "near": Neighbours(),
         "waterfall": "",
         "trace": "",
         "same_session": "",
@@ -213,3 +215,19 @@ def test_what_privacy_leaves_out_is_not_there(tmp_path, privacy):
         for path in ("/queries", "/queries/p", "/v1/export", "/v1/export?format=csv"):
             assert "joe@example.org" not in site.get(path).text
         assert "No query fits" in shown(site, "/queries?words=joe").text
+
+
+def test_neighbours_stand_on_the_page_of_a_query(site):
+    page = shown(site, "/queries/q7")
+    assert "Same session" in page.text
+    near = [link for link in page.links if link.startswith("/queries/q")]
+    assert sorted(near) == [f"/queries/q{at}" for at in (10, 4, 5, 6, 8, 9)]
+    assert "1 s before" in page.text
+    assert "3 s after" in page.text
+    again = {"query_id": "again", "timestamp": NOW - 30, "pipeline": "shop",
+             "query": "how long do refunds NUMBER7 take"}  # fmt: skip
+    assert site.post("/v1/queries", again).json["accepted"] == 1
+    page = shown(site, "/queries/again")
+    assert "Asked before" in page.text
+    assert "/queries/q7" in page.links
+    assert "Same session" not in page.text

@@ -1,0 +1,20 @@
+"""Queries next to one, as its page shows them."""
+
+from typing import NamedTuple
+
+
+class Neighbour(NamedTuple):
+    """A query nearby; its texts are cut."""
+
+    query_id: str
+    timestamp: float
+    query: str
+    answer: str
+    failed: bool  # it ended in an error
+
+
+class Neighbours(NamedTuple):
+    """The queries nearby, as far as they were looked for."""
+
+    session: tuple[Neighbour, ...] = ()  # the nearest in time, in order
+    same_question: tuple[Neighbour, ...] = ()  # earlier ones, the newest first
