@@ -74,7 +74,7 @@ class NeighbourSearch:
                     break
                 if self._may_hold(reader, outline):
                     self._look_through(reader, outline.first_sequence)
-        return self._found()
+        return self._nearest()
 
     def _outlines(self, reader: Reader) -> Iterator[BlockOutline]:
         """Blocks around the query, those before it and those after it in turns."""
@@ -125,7 +125,7 @@ class NeighbourSearch:
         has_session = not self._record.session_id or len(self._session) >= MOST_OF_SESSION
         return has_session and (not self._question or len(self._same) >= MOST_SAME)
 
-    def _found(self) -> Neighbours:
+    def _nearest(self) -> Neighbours:
         at = self._record.timestamp
         nearest = heapq.nsmallest(
             MOST_OF_SESSION, self._session, key=lambda near: abs(near.timestamp - at)
