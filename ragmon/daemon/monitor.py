@@ -32,7 +32,7 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.protobuf import ProtobufRenderer
 from ragmon.exposition.text import Family
 from ragmon.loops import Supervisor, instant
-from ragmon.neighbours import Neighbours
+from ragmon.nearby import NearbyQueries
 from ragmon.web.parameters import QuerySelection
 from ragmon.windows import Merged
 from ragmon.windows.series import SeriesKey
@@ -269,7 +269,7 @@ class LiveMonitor:
         """One query by its id; None when it is not stored."""
         return await self._queries.one(query_id)
 
-    async def neighbours(self, query: QueryDetail) -> Neighbours:
+    async def neighbours(self, query: QueryDetail) -> NearbyQueries:
         """Queries of its session, and earlier ones of its question, as far as they are near."""
         return await self._queries.neighbours(query.record)
 

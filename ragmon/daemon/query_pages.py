@@ -7,7 +7,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.judges.grounding.support import supports
-from ragmon.neighbours import Neighbours
+from ragmon.nearby import NearbyQueries
 from ragmon.web.pages.query_source import SupportedSentence
 from ragmon.web.parameters import QuerySelection
 
@@ -41,7 +41,7 @@ class QueryPages:
         """One query; None when it is unknown or expired."""
         return await self._monitor.query(query_id)
 
-    async def neighbours(self, query: QueryDetail) -> Neighbours:
+    async def neighbours(self, query: QueryDetail) -> NearbyQueries:
         """Queries of its session, and earlier ones of its question, as far as they are near."""
         return await self._monitor.neighbours(query)
 

@@ -13,7 +13,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.read_deadline import read_deadline
-from ragmon.neighbours import Neighbours
+from ragmon.nearby import NearbyQueries
 from ragmon.pipeline import Pipeline
 from ragmon.queries import exports
 from ragmon.queries.blocks import QueryFilter
@@ -131,11 +131,11 @@ class QueryReads:
                 return described
         return None
 
-    async def neighbours(self, record: StoredQuery) -> Neighbours:
+    async def neighbours(self, record: StoredQuery) -> NearbyQueries:
         """Queries of its session, and earlier ones of its question, as far as they are near."""
         return await asyncio.to_thread(self._neighbours, record)
 
-    def _neighbours(self, record: StoredQuery) -> Neighbours:
+    def _neighbours(self, record: StoredQuery) -> NearbyQueries:
         until = self._clock.monotonic() + _NEAR_S
         with self._engine.store.reader() as reader:
             search = NeighbourSearch(record)

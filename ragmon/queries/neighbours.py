@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ragmon.api_schema import StoredQuery
-from ragmon.neighbours import Neighbour, Neighbours
+from ragmon.nearby import NearbyQueries, NearbyQuery
 from ragmon.queries import key_filter
 from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.contents import filter_keys
@@ -59,7 +59,7 @@ class NeighbourSearch:
         words = heapq.nlargest(_MOST_KEYS, keys_of((record.query or "")[:_LONGEST]), key=len)
         self._question_keys = [key_filter.digest_of(word) for word in words]
 
-    def run(self, reader: Reader, goes_on: Callable[[], bool]) -> Neighbours:
+    def run(self, reader: Reader, goes_on: Callable[[], bool]) -> NearbyQueries:
         """The neighbours.
 
         Args:
@@ -67,7 +67,7 @@ class NeighbourSearch:
             goes_on: False: enough; the block of the query itself is looked through all the same.
         """
         if not self._record.session_id and not self._question:
-            return Neighbours()
+            return NearbyQueries()
         with reader.moment():
             for count, outline in enumerate(self._outlines(reader)):
                 if count and (self._has_enough() or not goes_on()):
@@ -125,18 +125,18 @@ class NeighbourSearch:
         has_session = not self._record.session_id or len(self._session) >= MOST_OF_SESSION
         return has_session and (not self._question or len(self._same) >= MOST_SAME)
 
-    def _nearest(self) -> Neighbours:
+    def _nearest(self) -> NearbyQueries:
         at = self._record.timestamp
         nearest = heapq.nsmallest(
             MOST_OF_SESSION, self._session, key=lambda near: abs(near.timestamp - at)
         )
         newest = heapq.nlargest(MOST_SAME, self._same, key=lambda near: near.timestamp)
         in_order = sorted(nearest, key=lambda near: near.timestamp)
-        return Neighbours(tuple(map(_neighbour, in_order)), tuple(map(_neighbour, newest)))
+        return NearbyQueries(tuple(map(_neighbour, in_order)), tuple(map(_neighbour, newest)))
 
 
-def _neighbour(near: _Near) -> Neighbour:
-    return Neighbour(
+def _neighbour(near: _Near) -> NearbyQuery:
+    return NearbyQuery(
         near.query_id,
         near.timestamp,
         (near.query or "")[:_SHOWN],

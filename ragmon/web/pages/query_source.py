@@ -3,7 +3,7 @@
 from typing import NamedTuple, Protocol
 
 from ragmon.api_schema import QueryDetail, QueryList
-from ragmon.neighbours import Neighbours
+from ragmon.nearby import NearbyQueries
 from ragmon.web.parameters import QuerySelection
 
 
@@ -42,7 +42,7 @@ class QueryPageSource(Protocol):
         """One query; None when it is unknown or expired."""
         ...
 
-    async def neighbours(self, query: QueryDetail) -> Neighbours:
+    async def neighbours(self, query: QueryDetail) -> NearbyQueries:
         """Queries of its session, and earlier ones of its question, as far as they are near."""
         ...
 

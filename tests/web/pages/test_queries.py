@@ -6,7 +6,7 @@ import pytest
 
 from ragmon.api_schema import QueryDetail, StoredQuery
 from ragmon.clock import ManualClock
-from ragmon.neighbours import Neighbours
+from ragmon.nearby import NearbyQueries
 from ragmon.records import Doubt, Verdict
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.queries import row_of
@@ -168,7 +168,7 @@ def context(detail, supported):
         "chunks": [],
         "chunks_left_out": 0,
         "is_cut": False,
-        "near": Neighbours(),
+        "near": NearbyQueries(),
         "waterfall": "",
         "trace": "",
         "same_session": "",

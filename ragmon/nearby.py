@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Neighbour(NamedTuple):
+class NearbyQuery(NamedTuple):
     """A query nearby; its texts are cut."""
 
     query_id: str
@@ -13,8 +13,8 @@ class Neighbour(NamedTuple):
     failed: bool  # it ended in an error
 
 
-class Neighbours(NamedTuple):
+class NearbyQueries(NamedTuple):
     """The queries nearby, as far as they were looked for."""
 
-    session: tuple[Neighbour, ...] = ()  # the nearest in time, in order
-    same_question: tuple[Neighbour, ...] = ()  # earlier ones, the newest first
+    session: tuple[NearbyQuery, ...] = ()  # the nearest in time, in order
+    same_question: tuple[NearbyQuery, ...] = ()  # earlier ones, the newest first
