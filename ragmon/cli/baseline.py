@@ -22,6 +22,7 @@ from ragmon.cli.baseline_access import BaselineAccess
 from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.errors import SettingsError
+from ragmon.evaluate.score.metric_text import value_text
 from ragmon.percentages import percent_text
 from ragmon.stores.protocols import BaselineRow
 
@@ -136,7 +137,8 @@ def _show(args: argparse.Namespace, baselines: BaselineAccess) -> tuple[Any, Any
         table.add_column(name, justify="right")
     if detail.run is not UNSET:
         for metric in json.loads(bytes(detail.run))["metrics"]:
-            table.add_row("", metric["name"], f"{metric['mean']:.4f}", f"{metric['samples']:,}")
+            value = value_text(metric["name"], metric["mean"])
+            table.add_row("", metric["name"], value, f"{metric['samples']:,}")
     for level in detail.levels or ():
         of = f"{level.pipeline} {level.dimension} {level.value}".rstrip()
         table.add_row(of, level.what, percent_text(level.level, 2), f"{level.n:,.0f}")

@@ -1,7 +1,6 @@
 """Reports as tables for a terminal."""
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 from rich import box
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from ragmon.api_schema import Report
 from ragmon.cli.alert_view import open_view
-from ragmon.percentages import precise_percent
+from ragmon.percentages import percent_range, precise_percent
 from ragmon.report import MeanEstimate, PipelineReport, query_count
 from ragmon.signals.failure_mode import FAILED
 from ragmon.terminal import one_line_each
@@ -117,9 +116,9 @@ def ratio(mean: MeanEstimate | None) -> str:
 
 def ratio_interval(mean: MeanEstimate) -> str:
     """The interval of a share, ``61.0 – 70.2 %``; empty where there is none."""
-    percent = partial(precise_percent, estimate=mean.estimate)
-    low, separator, high = _interval(mean.lower, mean.upper, percent).partition(" – ")
-    return low.removesuffix(" %") + separator + high
+    if mean.lower is None or mean.upper is None:
+        return ""
+    return percent_range(mean.lower, mean.upper, mean.estimate)
 
 
 def _interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:

@@ -74,7 +74,7 @@ def test_a_beir_folder_with_a_trec_run(folder, capsys):
 def test_a_missed_limit_fails(folder, capsys):
     assert evaluate("second", "--quiet", "--min", "hit@1:odd=1=0.5", "--max", "error=0") == 1
     said = capsys.readouterr()
-    assert said.err == "hit@1 [odd=1]: 0 is below 0.5\n"
+    assert said.err == "hit@1 [odd=1]: 0 % is below 50 %\n"
     assert said.out == ""
 
 
@@ -123,7 +123,7 @@ def test_compare(folder, capsys, monkeypatch):
         "0 / 30 / 0",
         "30 shared cases",
         "noise sensitivity",
-        "+0.500",
+        " 50.0 % │",
         "needs an LLM judge",
     ):
         assert wanted in printed
@@ -250,7 +250,7 @@ def test_an_llm_judges_answers_and_then_prefers_one(answered, model, capsys):
     assert main([*command, "--duels", "4"]) == 0
     printed = capsys.readouterr()
     assert "judging 4 pairs" in printed.err
-    assert "the second wins 1.000" in printed.out
+    assert "the second wins 100 %" in printed.out
     found = msgspec.json.decode((answered / "c.json").read_bytes())["preferences"]
     assert (found["wins"], found["losses"], found["failed"]) == (4, 0, 0)
     assert model.tasks[-8:] == ["prefer"] * 8

@@ -22,8 +22,8 @@ from ragmon.evaluate.document import JudgeAgreement, ReportFigure, describe
 from ragmon.evaluate.report import junit, markdown, table
 from ragmon.evaluate.report.cases import worst
 from ragmon.evaluate.report.page import html
-from ragmon.evaluate.report.text import signed
 from ragmon.evaluate.score.judge_usage import UsageSummary
+from ragmon.evaluate.score.metric_text import change_text, signed, value_text
 from ragmon.evaluate.score.scoring import ScoringOptions, score
 from ragmon.records import Chunk, QueryRecord
 
@@ -141,7 +141,7 @@ def test_the_table_of_preferences():
         table.show_preferences, Preferences(3, 1, 2, 2, 2, 1, (f"why {EVIL}",), usage=usage)
     )
     for wanted in (
-        "the second wins 0.750",
+        "the second wins 75.0 %",
         "position bias +1.000 over 2 pairs",
         "$0.5000",
         "why <",
@@ -154,8 +154,49 @@ def test_no_change_has_no_sign_of_its_own():
     assert [signed(value) for value in (-0.0, -1e-9, 0.0)] == ["+0.000"] * 3
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "text", "change"),
+    [
+        ("hit@5", 0.8125, "81.2 %", "+81.2 points"),
+        ("ndcg@10", 0.0, "0 %", "0 points"),
+        ("error", 1.0, "100 %", "+100.0 points"),
+        ("zero_result", 0.0031, "0.31 %", "+0.3 points"),
+        ("faithfulness/llm", None, "–", "–"),
+        ("latency_ms/total", 1461.4, "1,461", "+1,461"),
+        ("semantic_similarity", 0.8125, "0.812", "+0.812"),
+    ],
+)
+def test_shares_are_read_in_percent_and_the_rest_as_numbers(name, value, text, change):
+    assert value_text(name, value) == text
+    assert change_text(name, value) == change
+
+
+def test_every_form_of_the_report_is_in_percent():
+    comparison = compare(GOOD, BAD)
+    forms = {
+        "evaluate": printed(table.show, BAD),
+        "gate": printed(table.show_decision, DECISION),
+        "compare": printed(table.show_comparison, comparison),
+        "noise": printed(table.show_noise, comparison),
+        "pull request": markdown.summary(DECISION),
+        "page": re.sub(
+            r"<svg.*?</svg>|<style>.*?</style>|(?=<div)",
+            lambda part: "\n" if not part[0] else "",
+            html(BAD, BAD_SCORED),
+            flags=re.DOTALL,
+        ),
+    }
+    fraction = re.compile(r"(?<![\w.])[01]\.\d{3}(?![\d.])(?! │ +\d+ / )")  # 0.812; no p-value
+    assert fraction.search("hit@5 0.812 ")
+    for form, text in forms.items():
+        lines = [line for line in text.splitlines() if "hit@" in line or "recall@" in line]
+        assert any(" %" in line for line in lines), form
+        assert [line for line in lines if fraction.search(line)] == [], form
+
+
 def test_the_table_of_a_gate():
     text = printed(table.show_decision, DECISION)
+    assert " points" in text
     assert "gate failed" in text
     assert text.index("fail") < text.index("worse by")
     passed = decide(GOOD, GOOD, Policy(rules=(GateRule(metric="hit@5", max_drop=0.0),)))

@@ -18,6 +18,7 @@ from ragmon.evaluate.compare.rules import GateRule, Policy, Target, headline_rul
 from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.ranking.blocks import Floats
+from ragmon.evaluate.score.metric_text import limit_text, points_or_number, value_text
 from ragmon.evaluate.score.metrics import is_headline
 from ragmon.stats.paired import (
     bca_intervals,
@@ -155,11 +156,13 @@ def _limit_checks(target: Target, current: Evaluation) -> Iterator[Check]:
         if limit is None:
             continue
         verdict: Verdict = "pass"
-        reason = f"{_number(mean)} against a limit of {_number(limit)}"
+        metric = target.metric.name
+        shown, allowed = value_text(metric, mean), limit_text(metric, limit)
+        reason = f"{shown} against a limit of {allowed}"
         if mean is None:
             verdict, reason = "inconclusive", "no case of this stratum has a score"
         elif sign * mean < sign * limit:
-            verdict, reason = "fail", f"{_number(mean)} is {name} {_number(limit)}"
+            verdict, reason = "fail", f"{shown} is {name} {allowed}"
         yield Check(
             metric=target.metric.name,
             stratum=target.stratum,
@@ -249,17 +252,15 @@ def _check(fall: _Fall, p: float, worse_by: tuple[float, float], policy: Policy)
 def _verdict(fall: _Fall, p: float, policy: Policy) -> tuple[Verdict, str]:
     worse = fall.worse[~np.isnan(fall.worse)]
     drop = float(worse.mean())
-    allowed = fall.target.rule.max_drop or 0.0
+    name, allowed = fall.target.metric.name, fall.target.rule.max_drop or 0.0
+    worse_by = f"worse by {points_or_number(name, drop)}"
     if drop <= allowed or drop < policy.min_effect:
-        return "pass", "no worse" if drop <= 0 else f"worse by {_number(drop)}, which is allowed"
+        return "pass", "no worse" if drop <= 0 else f"{worse_by}, which is allowed"
     if p <= policy.alpha:
-        return "fail", f"worse by {_number(drop)}, p = {p:.2g}"
+        return "fail", f"{worse_by}, p = {p:.2g}"
+    provable = provable_drop(worse, policy.alpha)
     reason = (
-        f"worse by {_number(drop)}, not proven (p = {p:.2g}); these {len(worse)} cases "
-        f"can prove a fall of about {_number(provable_drop(worse, policy.alpha))}"
+        f"{worse_by}, not proven (p = {p:.2g}); these {len(worse)} cases "
+        f"can prove a fall of about {points_or_number(name, provable)}"
     )
     return "fail" if policy.strict else "inconclusive", reason
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"

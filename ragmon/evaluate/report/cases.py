@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 
 from ragmon.evaluate.cases import Case
-from ragmon.evaluate.report.text import number
+from ragmon.evaluate.score.metric_text import value_text
 from ragmon.evaluate.score.metrics import is_headline
 from ragmon.evaluate.score.scoring import Scored
 from ragmon.records import Chunk, QueryRecord
@@ -52,7 +52,7 @@ def worst_cases(scored: Scored) -> str:
 def _case(scored: Scored, row: int, *, opened: bool) -> str:
     case, record = scored.cases[row], scored.records[row]
     scores = " ".join(
-        f"<span>{escape(metric.name)} <b>{number(float(value))}</b></span>"
+        f"<span>{escape(metric.name)} <b>{value_text(metric.name, float(value))}</b></span>"
         for metric, value in zip(scored.metrics, scored.values[row], strict=True)
         if is_headline(metric.name) and not np.isnan(value)
     )

@@ -1,7 +1,8 @@
 """The gate's verdict as a comment on a pull request."""
 
 from ragmon.evaluate.compare.gate import Check, Decision
-from ragmon.evaluate.report.text import number, signed
+from ragmon.evaluate.report.text import between
+from ragmon.evaluate.score.metric_text import change_text, value_text
 
 _MARKS = {"fail": "❌", "inconclusive": "⚠️", "pass": "✅"}
 
@@ -34,10 +35,11 @@ def _table(checks: list[Check]) -> list[str]:
 
 def _row(check: Check) -> str:
     where = f"`{_plain(check.metric)}`" + (f" {_plain(check.stratum)}" if check.stratum else "")
-    change = signed(check.change)
+    change = change_text(check.metric, check.change)
     if check.lower is not None:
-        change += f" ({signed(check.lower)} … {signed(check.upper)})"
-    cells = (number(check.baseline), number(check.current), change, _plain(check.reason))
+        change += f" ({between(check.metric, check.lower, check.upper)})"
+    means = (value_text(check.metric, mean) for mean in (check.baseline, check.current))
+    cells = (*means, change, _plain(check.reason))
     return f"| {_MARKS[check.verdict]} | {where} | " + " | ".join(cells) + " |"
 
 

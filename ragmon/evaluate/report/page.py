@@ -13,7 +13,8 @@ from ragmon.durations import minute_text
 from ragmon.evaluate.document import Curves, Evaluation, Stratum, Summary
 from ragmon.evaluate.report.cases import worst_cases
 from ragmon.evaluate.report.style import STYLE
-from ragmon.evaluate.report.text import agreement, grouped, headlines, interval, number
+from ragmon.evaluate.report.text import agreement, grouped, headlines, interval
+from ragmon.evaluate.score.metric_text import limit_text, value_text
 from ragmon.evaluate.score.metrics import GUIDES, Guide, base_of
 from ragmon.evaluate.score.scoring import Scored
 from ragmon.evaluate.score.strata import SMALL
@@ -55,7 +56,7 @@ ragmon {escape(evaluation.ragmon)}</p></header>
 
 def _headline(evaluation: Evaluation) -> str:
     cards = "".join(
-        f'<div class="card"><b>{number(metric.mean)}</b> {_chip(metric.band)}'
+        f'<div class="card"><b>{value_text(metric.name, metric.mean)}</b> {_chip(metric.band)}'
         f'<div>{_breakable(metric.name)}</div><div class="dim">{interval(metric)}</div></div>'
         for metric in headlines(evaluation)
     )
@@ -212,13 +213,14 @@ def _family(base: str, metrics: Sequence[Summary]) -> str:
     bands = ""
     if guide.good is not None and guide.fair is not None:
         sign = "≤" if guide.better == "lower" else "≥"
-        bands = f" Good {sign} {guide.good:g}, fair {sign} {guide.fair:g}."
+        good, fair = (limit_text(base, edge) for edge in (guide.good, guide.fair))
+        bands = f" Good {sign} {good}, fair {sign} {fair}."
     meaning = f'<p class="dim">{escape(guide.meaning[:1].upper() + guide.meaning[1:])}.{bands}</p>'
     return f'<div class="family">{rows}{meaning if guide.meaning else ""}{advice}</div>'
 
 
 def _row(metric: Summary) -> str:
-    track = ""
+    track, value = "", value_text(metric.name, metric.mean)
     if metric.kind != "quantity" and metric.lower is not None and metric.upper is not None:
         left, width = 100 * metric.lower, 100 * (metric.upper - metric.lower)
         track = (
@@ -227,7 +229,7 @@ def _row(metric: Summary) -> str:
         )
     return (
         f'<div class="metric"><div class="name"><b>{_breakable(metric.name)}</b> '
-        f'{_chip(metric.band)}</div><div class="value"><b>{number(metric.mean)}</b> '
+        f'{_chip(metric.band)}</div><div class="value"><b>{value}</b> '
         f'<span class="dim">{interval(metric)} · {metric.samples:,}</span></div>{track}</div>'
     )
 

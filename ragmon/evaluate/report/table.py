@@ -16,10 +16,10 @@ from ragmon.evaluate.report.text import (
     grouped,
     headlines,
     interval,
-    number,
-    signed,
 )
 from ragmon.evaluate.score.generation import noise_sensitivity
+from ragmon.evaluate.score.metric_text import UNKNOWN, change_text, signed, value_text
+from ragmon.percentages import percent_range, percent_text, precise_percent
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
 _WIDE = 110  # columns of a terminal
@@ -35,8 +35,8 @@ def show(console: Console, evaluation: Evaluation) -> None:
         table = _table(group, "metric", "mean", "95 % interval", "cases", "")
         for metric in metrics:
             band = f"[{_BAND[metric.band]}]{metric.band}[/]"
-            cells = (number(metric.mean), interval(metric), f"{metric.samples:,}", band)
-            table.add_row(metric.name, *cells)
+            mean = value_text(metric.name, metric.mean)
+            table.add_row(metric.name, mean, interval(metric), f"{metric.samples:,}", band)
         console.print(table)
     if evaluation.strata:
         console.print(_strata(evaluation, console.width))
@@ -62,8 +62,8 @@ def show_preferences(console: Console, preferences: Preferences) -> None:
         table.add_row(name, f"{count:,}")
     console.print(table)
     if preferences.win_share is not None and preferences.interval is not None:
-        low, high = preferences.interval
-        share = f"{number(preferences.win_share)} ({number(low)} – {number(high)})"
+        bounds = percent_range(*preferences.interval, preferences.win_share)
+        share = f"{precise_percent(preferences.win_share)} ({bounds})"
         console.print(f"the second wins {share} of the decided pairs")
     if preferences.position_bias is not None:
         console.print(
@@ -86,10 +86,10 @@ def show_decision(console: Console, decision: Decision) -> None:
             "metric": escape(
                 f"{check.metric} [{check.stratum}]" if check.stratum else check.metric
             ),
-            "baseline": number(check.baseline),
-            "now": number(check.current),
-            "change": signed(check.change),
-            "95 % interval": between(check.lower, check.upper),
+            "baseline": value_text(check.metric, check.baseline),
+            "now": value_text(check.metric, check.current),
+            "change": change_text(check.metric, check.change),
+            "95 % interval": between(check.metric, check.lower, check.upper),
             "verdict": f"[{_VERDICT[check.verdict]}]{check.verdict}[/]",
             "why": escape(check.reason),
         }
@@ -108,7 +108,8 @@ def show_noise(console: Console, comparison: Comparison) -> None:
         clean, noisy = contrast.first, contrast.second
         if contrast.better == "higher" and clean > 0 and contrast.name != "failure_mode/none":
             lost = noise_sensitivity(clean, noisy)
-            table.add_row(contrast.name, number(clean), number(noisy), signed(lost))
+            means = (value_text(contrast.name, mean) for mean in (clean, noisy))
+            table.add_row(contrast.name, *means, percent_text(lost))
     console.print(table)
 
 
@@ -118,10 +119,11 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     rows = [
         {
             "metric": contrast.name,
-            escape(comparison.first): number(contrast.first),
-            f"{escape(comparison.second)} ": number(contrast.second),  # they may have one name
-            "change": signed(contrast.change),
-            "95 % interval": between(contrast.lower, contrast.upper),
+            escape(comparison.first): value_text(contrast.name, contrast.first),
+            # The blank: they may have one name.
+            f"{escape(comparison.second)} ": value_text(contrast.name, contrast.second),
+            "change": change_text(contrast.name, contrast.change),
+            "95 % interval": between(contrast.name, contrast.lower, contrast.upper),
             "p (Holm)": f"{contrast.p_adjusted:.3g}",
             "won / lost / tied": f"{contrast.wins} / {contrast.losses} / {contrast.ties}",
             "": f"[{colours[contrast.verdict]}]{contrast.verdict}[/]",
@@ -131,8 +133,8 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     console.print(_fitting(console, f"{comparison.cases:,} shared cases", rows))
     moves = _table("cases that moved most", "case", "query", "metric", "was", "is")
     for move in comparison.moves:
-        cells = (escape(_short(move.query)), move.metric, number(move.first), number(move.second))
-        moves.add_row(escape(move.case_id), *cells)
+        means = (value_text(move.metric, mean) for mean in (move.first, move.second))
+        moves.add_row(escape(move.case_id), escape(_short(move.query)), move.metric, *means)
     console.print(moves)
     for text in dict.fromkeys(comparison.reversals.values()):
         metrics = ", ".join(name for name, other in comparison.reversals.items() if other == text)
@@ -166,8 +168,10 @@ def _strata(evaluation: Evaluation, width: int) -> Table:
     shown = [metric.name for metric in headlines(evaluation)][: max(2, min(6, (width - 30) // 14))]
     table = _table("By stratum", "stratum", "cases", *shown)
     for stratum in evaluation.strata:
-        means = (stratum.metrics.get(name) for name in shown)
-        cells = [number(mean.mean) if mean is not None else "–" for mean in means]
+        means = {name: stratum.metrics.get(name) for name in shown}
+        cells = [
+            UNKNOWN if mean is None else value_text(name, mean.mean) for name, mean in means.items()
+        ]
         cases = f"{stratum.cases:,}{' (few)' if stratum.small else ''}"
         table.add_row(escape(f"{stratum.key}={stratum.value}"), cases, *cells)
     return table

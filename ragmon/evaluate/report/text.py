@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from ragmon.evaluate.document import Evaluation, JudgeAgreement, MetricMean, Summary
+from ragmon.evaluate.document import Evaluation, JudgeAgreement, ReportFigure, Summary
+from ragmon.evaluate.score.metric_text import change_text, is_share, number
 from ragmon.evaluate.score.metrics import base_of, is_headline
+from ragmon.percentages import percent_range, precise_percent
 
 GROUPS = ("Retrieval", "Answers", "Behaviour")
 _ANSWERS = frozenset(
@@ -22,44 +24,47 @@ _BEHAVIOUR = frozenset(
 )
 
 
-def number(value: float | None) -> str:
-    """Three digits behind the point for ratios, three in all for the rest."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.0f}"
-
-
-def signed(value: float | None) -> str:
-    """A change."""
-    if value is None:
-        return "–"
-    return f"{round(value, 3) + 0.0:+.3f}" if abs(value) < 10 else f"{value:+,.0f}"
-
-
-def interval(mean: MetricMean) -> str:
-    """``0.61 – 0.70``."""
-    if mean.lower is None or mean.upper is None:
+def interval(metric: Summary) -> str:
+    """``61.0 – 70.2 %``; empty where there is none."""
+    if metric.lower is None or metric.upper is None:
         return ""
-    return f"{number(mean.lower)} – {number(mean.upper)}"
+    if is_share(metric.name):
+        return percent_range(metric.lower, metric.upper, metric.mean)
+    return f"{number(metric.lower)} – {number(metric.upper)}"
 
 
-def between(lower: float | None, upper: float | None) -> str:
-    """The interval of a change; empty where there is none."""
-    return "" if lower is None else f"{signed(lower)} … {signed(upper)}"
+def between(name: str, lower: float | None, upper: float | None) -> str:
+    """The interval of a change, ``-5.0 … +1.8 points``; empty where there is none."""
+    if lower is None or upper is None:
+        return ""
+    return f"{change_text(name, lower).removesuffix(' points')} … {change_text(name, upper)}"
 
 
 def agreement(judge: JudgeAgreement) -> str:
     """Agreement of a judge with human labels, in a sentence."""
     parts = [
-        f"{name} {number(figure.value)} ({number(figure.lower)} – {number(figure.upper)})"
-        for name, figure in (
-            ("balanced accuracy", judge.balanced_accuracy),
-            ("kappa", judge.kappa),
+        f"{name} {figure_text}"
+        for name, figure_text in (
+            ("balanced accuracy", _accuracy(judge.balanced_accuracy)),
+            ("kappa", _kappa(judge.kappa)),
         )
-        if figure is not None
+        if figure_text
     ]
     rates = ", ".join(parts) or "unknown without both good and bad answers"
     return f"{judge.judge} against {judge.labels:,} human labels: {rates}"
+
+
+def _accuracy(figure: ReportFigure | None) -> str:
+    if figure is None:
+        return ""
+    bounds = percent_range(figure.lower, figure.upper, figure.value)
+    return f"{precise_percent(figure.value)} ({bounds})"
+
+
+def _kappa(figure: ReportFigure | None) -> str:
+    if figure is None:
+        return ""
+    return f"{number(figure.value)} ({number(figure.lower)} – {number(figure.upper)})"
 
 
 def group_of(name: str) -> str:

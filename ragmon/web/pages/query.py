@@ -1,6 +1,6 @@
 """One query in full: its answer beside the chunks, its times, and what everybody said of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -13,9 +13,11 @@ from ragmon.charts.waterfall import TimedStep, waterfall
 from ragmon.records import Chunk, Doubt, Latency
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import QUERY_PAGE
+from ragmon.web.pages.headlines import shown_metric
 from ragmon.web.pages.queries import row_of
 from ragmon.web.pages.query_source import QueryPageSource, SupportedSentence
 from ragmon.web.pages.rendering import Renderer
+from ragmon.web.pages.words import figure
 from ragmon.web.permits import permit_of
 
 _MOST_ANSWER = 20_000  # characters that are shown, as are the next two
@@ -75,6 +77,7 @@ class QuerySection:
         return self._renderer.page(
             "query.html",
             detail=detail,
+            signals=signal_texts(detail.signals),
             record=record,
             row=row_of(detail),
             answer=answer_pieces(detail, supports),
@@ -97,6 +100,14 @@ class QuerySection:
         if not trace_id or not self._source.trace_template:
             return ""
         return self._source.trace_template.replace("{trace_id}", quote(trace_id, safe=""))
+
+
+def signal_texts(signals: Mapping[str, float]) -> dict[str, str]:
+    """The signals of one query, each in the unit of its metric."""
+    metrics = {name: shown_metric(name) for name in signals}
+    return {
+        name: figure(metric.factor * signals[name], metric.unit) for name, metric in metrics.items()
+    }
 
 
 def _list(pipeline: str, **asked: str | None) -> str:

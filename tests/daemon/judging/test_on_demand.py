@@ -90,7 +90,7 @@ def test_a_sample_is_judged_and_counted(tmp_path, llm, capsys):
         draws = [site.get(f"/v1/queries/q{number}").json["draw"] for number in range(30)]
     assert "10 of 30 answers to judge" in out
     assert "All of them are judged." in out
-    assert "Faithfulness of the last 1h: 100.00 %" in out
+    assert "Faithfulness of the last 1h: 100 %" in out
     assert values(page, "ragmon_faithfulness_ratio_samples", judge="llm", window="1h") == [10]
     assert [draw["probability"] for draw in draws] == pytest.approx([1 / 3] * 30, rel=1e-6)
     assert sum(draw.get("drawn", False) for draw in draws) == 10

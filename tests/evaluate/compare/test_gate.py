@@ -333,9 +333,9 @@ def test_inside_a_test_suite(tmp_path):
     worse = evaluation("now", hit_at_5=shares(60))
     save(HITS, tmp_path / "base.json")
     assert assert_no_regression(HITS, tmp_path / "base.json").passed
-    with pytest.raises(AssertionError, match=r"worse than base:\nhit@5: worse by 0.35"):
+    with pytest.raises(AssertionError, match=r"worse than base:\nhit@5: worse by 35.0 points"):
         assert_no_regression(worse, HITS)
-    with pytest.raises(AssertionError, match=r"0.6 is below 0.9"):
+    with pytest.raises(AssertionError, match=r"60.0 % is below 90 %"):
         assert_no_regression(worse, HITS, min_value={"hit@5": 0.9})
     assert assert_no_regression(worse, HITS, max_drop={"hit@5": 0.4}).passed
 

@@ -10,7 +10,7 @@ from ragmon.nearby import NearbyQueries
 from ragmon.records import Doubt, Verdict
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.queries import row_of
-from ragmon.web.pages.query import answer_pieces
+from ragmon.web.pages.query import answer_pieces, signal_texts
 from ragmon.web.pages.query_source import SupportedSentence
 from ragmon.web.pages.rendering import Renderer
 from tests.support.daemons import running
@@ -140,7 +140,7 @@ def test_what_a_judge_doubts_is_marked_before_what_a_chunk_supports():
     beyond = Doubt(start=60, end=999, reason="scattered", detail="", support=0.1)
     detail = QueryDetail(
         record=StoredQuery(query_id="d", answer=ANSWER),
-        signals={},
+        signals={"reciprocal_rank/citation": 0.5, "latency_ms/total": 1_461.0, "top_score": 0.83},
         verdicts=(Verdict(query_id="d", judge="grounding", score=0.4, doubts=(doubt, beyond)),),
         draw=None,
         feedback=None,
@@ -155,13 +155,17 @@ def test_what_a_judge_doubts_is_marked_before_what_a_chunk_supports():
     assert (second.kind, second.text) == ("doubted", ANSWER[28:])
     assert second.note == "grounding: a name that the context lacks (gold)"
     renderer = Renderer(Assets())
-    assert "doubted" in renderer.page("query.html", **context(detail, supported)).body.decode()
+    html = renderer.page("query.html", **context(detail, supported)).body.decode()
+    assert "doubted" in html
+    for value in ("50.0 %", "1.46 s", "0.83"):  # signals in the units of their metrics
+        assert f"<dd>{value}</dd>" in html
 
 
 def context(detail, supported):
     """Everything that the template reads."""
     return {
         "detail": detail,
+        "signals": signal_texts(detail.signals),
         "record": detail.record,
         "row": row_of(detail),
         "answer": answer_pieces(detail, supported),
