@@ -90,7 +90,7 @@ def test_verdicts_of_people_stand_beside_those_of_judges(directory):
     assert (agreed.judge, agreed.labels) == ("grounding", 4)
     assert agreed.balanced_accuracy.value == agreed.kappa.value == 1.0
     assert agreed.kappa.lower < 1.0
-    assert "4 human labels: balanced accuracy 1.000" in agreement(agreed)
+    assert "4 human labels: balanced accuracy 100 %" in agreement(agreed)
 
 
 def test_without_verdicts_there_is_no_agreement(directory):
