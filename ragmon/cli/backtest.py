@@ -21,6 +21,7 @@ from ragmon.backtest.queries import Queries
 from ragmon.backtest.run import History, between
 from ragmon.cli import flags
 from ragmon.cli.console import say, warn
+from ragmon.cli.input_files import check_files
 from ragmon.cli.progress import share_bar
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
@@ -120,9 +121,7 @@ def _read(args: argparse.Namespace, settings: Settings, clock: Clock) -> Queries
 
 
 def _from_files(files: list[Path], settings: Settings, clock: Clock) -> Queries:
-    for path in files:
-        if not path.is_file():
-            raise SettingsError(f"{path} is not a file")
+    check_files(files)
     # Texts are not kept, so nothing needs to be redacted.
     pipeline = build_pipeline(settings.model_copy(update={"privacy": PrivacySettings(text="keep")}))
     with _progress("Reading", sum(path.stat().st_size for path in files)) as reached:

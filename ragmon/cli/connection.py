@@ -7,6 +7,7 @@ proxy, which the standard library does not speak to by itself.
 import contextlib
 import http.client
 import os
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,13 @@ from ragmon.timed_http import TimedResponse
 EXAMPLE_URL = "http://127.0.0.1:8321"
 CONNECT_S, ANSWER_S = 5.0, 60.0
 
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (ConnectionRefusedError, "connection refused"),
+    (ConnectionResetError, "connection closed"),  # also a server that says nothing
+    (socket.gaierror, "no host of that name"),
+    (TimeoutError, "timed out"),
+    (http.client.HTTPException, "its answer is not HTTP"),
+)
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -186,8 +194,16 @@ def _no_tls(host: str, error: Exception) -> RemoteError:
     )
 
 
+def reason_of(error: Exception) -> str:
+    """The reason for which a server could not be asked, in words."""
+    for kind, words in _REASONS:
+        if isinstance(error, kind):
+            return words
+    return (getattr(error, "strerror", None) or type(error).__name__).lower()
+
+
 def _no_answer(host: str, error: Exception) -> RemoteError:
     return RemoteError(
-        f"no answer from {host} ({type(error).__name__})",
+        f"no answer from {host} ({reason_of(error)})",
         hint="Start `ragmon serve`, or pass another address with --url",
     )

@@ -58,7 +58,10 @@ def overrides(rest: Sequence[str]) -> dict[str, str]:
     while words:
         word = words.pop(0)
         if not word.startswith("--"):
-            raise SettingsError(f"unexpected argument {word!r}", hint="Write --SETTING VALUE")
+            raise SettingsError(
+                f"unexpected argument {word!r}",
+                hint="Settings are written --SETTING VALUE, for example --data-dir DIR",
+            )
         name, equals, value = word[2:].partition("=")
         if not equals:
             if not words:

@@ -23,6 +23,7 @@ from ragmon import row_files
 from ragmon.cli import remote
 from ragmon.cli.console import say, warn
 from ragmon.cli.exit_codes import ExitCode
+from ragmon.cli.input_files import check_files
 from ragmon.cli.progress import byte_bar
 from ragmon.cli.replay import Refusals
 from ragmon.cli.rich_output import standard_output
@@ -81,9 +82,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     """Send or show; 1 when records were refused."""
     clock = clock or SystemClock()
     mapping = _mapping(args.map, args.records) if args.map else None
-    for path in args.files:
-        if not path.is_file():
-            raise SettingsError(f"{path} is not a file")
+    check_files(args.files)
     reading = MappedFiles(args, mapping)
     if args.dry_run:
         return DryRun(reading, clock.now(), as_json=args.json).show(args.files)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from ragmon.cli.connection import EXAMPLE_URL, Connection, Trust
+from ragmon.cli.input_files import check_files
 from ragmon.environment import CLIENT_TOKEN
 from ragmon.errors import RemoteError, SettingsError
 
@@ -99,9 +100,7 @@ def _trust(args: argparse.Namespace) -> Trust:
     """The certificates of the command line; some commands take none."""
     names = ("ca_file", "cert_file", "key_file")
     trust = Trust(*(getattr(args, name, None) for name in names))
-    for path in filter(None, trust):
-        if not path.is_file():
-            raise SettingsError(f"{path} is not a file")
+    check_files(filter(None, trust))
     if (trust.cert_file is None) is not (trust.key_file is None):
         raise SettingsError("give --cert-file and --key-file")
     return trust

@@ -19,6 +19,7 @@ from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.cli import remote
 from ragmon.cli.console import say, say_json, warn
 from ragmon.cli.exit_codes import ExitCode
+from ragmon.cli.input_files import check_files
 from ragmon.cli.progress import byte_bar
 from ragmon.cli.results import SentRecords
 from ragmon.cli.sender import Delivered, Sender, SendListener
@@ -65,9 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Send every file; 1 when records were rejected."""
     if args.speed is not None and args.speed <= 0:
         raise SettingsError("--speed must be above 0", hint="Omit it for full speed")
-    for path in args.files:
-        if not path.is_file():
-            raise SettingsError(f"{path} is not a file")
+    check_files(args.files)
     refusals = Refusals()
     listener = SendListener(answered=refusals.note, delayed=_print_trouble)
     delivery = Sender(args.url, remote.bulk_session(args), listener=listener)

@@ -143,7 +143,8 @@ def _read(path: Path) -> Iterator["Span"]:
         body = path.read_bytes()
         body = gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
     except (OSError, EOFError, zlib.error) as error:
-        raise RagmonError(f"cannot read {path}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise RagmonError(f"cannot read {path}: {reason}") from error
     if body.lstrip()[:1] != b"{":
         requests = protobuf.decode(body)
         yield from (span for decoded in requests for span in decoded.spans)

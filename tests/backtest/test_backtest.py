@@ -335,7 +335,7 @@ def test_tables_for_a_person(tmp_path, capsys, monkeypatch):
     [
         (["--port", "1"], "--port needs a value. Write --port=VALUE"),
         (["--detectors.rules=x"], "detectors.rules"),
-        (["nowhere.jsonl"], "nowhere.jsonl is not a file"),
+        (["nowhere.jsonl"], "there is no file nowhere.jsonl"),
         ([], "no queries to read: ragmon-data/ragmon.sqlite does not exist"),
         (["empty.jsonl"], "no queries to read"),
         (["--last", "soon", "one.jsonl"], "--last"),

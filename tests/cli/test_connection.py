@@ -1,5 +1,6 @@
 """The connection of the commands: what it sends, and what it makes of no answer."""
 
+import http.client
 import json
 import ssl
 import threading
@@ -7,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from ragmon.cli.connection import Connection
+from ragmon.cli.connection import Connection, reason_of
 from ragmon.errors import RemoteError
 
 
@@ -96,16 +97,39 @@ def test_what_is_no_url_is_said_to_be_none(url):
     assert error.value.status == 400  # the caller's mistake, not an absence
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://nowhere.invalid"])
-def test_who_does_not_answer_is_named(url):
-    with pytest.raises(RemoteError, match=f"no answer from {url} ") as error:
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://127.0.0.1:9", "connection refused"),
+        ("http://nowhere.invalid", "no host of that name"),
+    ],
+)
+def test_who_does_not_answer_is_named_with_the_reason_in_words(url, reason):
+    with pytest.raises(RemoteError, match=rf"no answer from {url} \({reason}\)") as error:
         Connection({}).request("GET", f"{url}/v1/x")
     assert error.value.status == 0
 
 
 def test_an_answer_that_is_no_http_is_none():
-    with pytest.raises(RemoteError, match="no answer from"), _speaker(b"hello\r\n\r\n") as url:
+    with (
+        pytest.raises(RemoteError, match="its answer is not HTTP"),
+        _speaker(b"hello\r\n\r\n") as url,
+    ):
         Connection({}).request("GET", url)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError("x"), "timed out"),
+        (http.client.RemoteDisconnected("x"), "connection closed"),
+        (OSError(113, "No route to host"), "no route to host"),
+        (ValueError("x"), "valueerror"),
+    ],
+    ids=repr,
+)
+def test_other_reasons(error, reason):
+    assert reason_of(error) == reason
 
 
 def test_a_server_without_tls_is_no_server_with_it(echo):

@@ -212,7 +212,7 @@ def test_commands_trust_what_they_are_told(tmp_path, authority, other, capsys, m
         assert cli.main([*command, *own]) == 3
         assert "--ca-file" in capsys.readouterr().err
         assert cli.main([*command, "--ca-file", str(tmp_path / "none")]) == 2
-        assert "is not a file" in capsys.readouterr().err
+        assert "there is no file" in capsys.readouterr().err
         assert cli.main([*command, *own[:2]]) == 2
         assert "give --cert-file and --key-file" in capsys.readouterr().err
 

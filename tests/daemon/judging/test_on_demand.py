@@ -112,6 +112,17 @@ def test_without_a_language_model_it_says_how_to_get_one(tmp_path, capsys):
     assert "judge.llm.base_url" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["--dry-run"], ["--yes"], ["--json", "--yes"], ["report"]])
+def test_a_misspelt_pipeline_is_refused_with_the_nearest_name(tmp_path, llm, capsys, words):
+    with running(tmp_path / "data", **settings(llm)) as site:
+        site.post("/v1/queries", [answered(number) | {"pipeline": "docs"} for number in range(3)])
+        capsys.readouterr()  # the daemon's log
+        assert run(site, *words, "--pipeline", "docz") == 2
+        said = capsys.readouterr()
+        assert said.err == "ragmon: there is no pipeline 'docz'. Did you mean docs?\n"
+        assert said.out == ""
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
