@@ -44,3 +44,13 @@ def test_a_named_test_exists_and_has_tests(path):
 def test_the_model_is_read():
     assert len(TESTS) > 12
     assert len(re.findall("^### ", MODEL, re.MULTILINE)) == len(BOUNDARIES)
+
+
+def test_each_attack_names_tests_that_are_there():
+    table = (ROOT / "tests/benchmarks/README.md").read_text(encoding="utf-8")
+    named = re.findall(
+        r"`([\w/]+\.py)(?:::(\w+))?`", table.partition("## attacks and their tests")[2]
+    )
+    assert len(named) > 50
+    for path, test in named:
+        assert f"def {test or 'test_'}" in (ROOT / path).read_text(encoding="utf-8"), path

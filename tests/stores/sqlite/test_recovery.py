@@ -102,7 +102,13 @@ def test_damage_anywhere_is_found_where_sqlite_finds_it(killed, tmp_path):
         content[chance.randrange(size)] ^= 1 << chance.randrange(8)
         log.write_bytes(content)
         written = wal_content(directory / FILE)
-        assert written.commits == max(0, opened(directory).shard.next_sequence // RECORDS - 3)
+        told = losses(directory)
+        store = opened(directory)
+        there = store.shard.next_sequence // RECORDS
+        assert written.commits == max(0, there - 3)
+        gone = COMMITS - there
+        assert store.recovery.lost == (Lost(gone, gone * RECORDS, gone) if gone else Lost())
+        assert bool(told) == bool(gone)
         shutil.rmtree(directory)
 
 
