@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragmon.charts.axes import Axis
-from ragmon.charts.frame import Frame
+from ragmon.charts.frame import OVER_TIME, Frame
 from ragmon.charts.line import WIDE, legend, runs
 from ragmon.charts.style import colour
 from ragmon.charts.svg import element, picture, points, text_of
@@ -62,7 +62,8 @@ def stacked_area(
                 )
             )
         floor = top
-    return legend([layer.name for layer in layers]) + picture(*size, title, *parts)
+    class_ = OVER_TIME if size == WIDE else "chart"
+    return legend([layer.name for layer in layers]) + picture(*size, title, *parts, class_=class_)
 
 
 def _columns(layers: Sequence[Layer], x: Sequence[float]) -> list[tuple[float, ...]]:

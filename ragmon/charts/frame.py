@@ -7,6 +7,10 @@ from ragmon.charts.svg import element, label
 
 LETTER = 6.9
 """Width of a letter at the size of the style sheet, on average."""
+LARGE = 20 / 12
+"""Size of texts on a phone, beside the usual one: there a wide drawing is half as large."""
+OVER_TIME = "chart wide"
+"""Class of a wide drawing that fits a phone, because its texts are large there."""
 
 
 class Frame(Struct, frozen=True):
@@ -63,13 +67,20 @@ class Frame(Struct, frozen=True):
         return "".join(parts)
 
     def _x_texts(self) -> list[str]:
-        """The texts below the x axis; one that would touch the one before is left out."""
+        """The texts below the x axis; one that would touch the one before is left out.
+
+        Those that would touch when texts are large are of class ``minor``.
+        """
         parts: list[str] = []
-        free = 0.0
+        free = large_free = 0.0
         for at, text in self.x_axis.ticks:
             half = LETTER * len(text) / 2
             middle = min(max(self.x(at), half), self.width - half)
             if middle - half >= free:
-                parts.append(label(middle, self.bottom + 16, text, anchor="middle"))
+                is_minor = middle - LARGE * half < large_free
+                class_ = "below minor" if is_minor else "below"
+                parts.append(label(middle, self.bottom + 16, text, anchor="middle", class_=class_))
                 free = middle + half + LETTER
+                if not is_minor:
+                    large_free = middle + LARGE * (half + LETTER)
         return parts

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragmon.charts.axes import Axis
-from ragmon.charts.frame import LETTER, Frame
+from ragmon.charts.frame import LETTER, OVER_TIME, Frame
 from ragmon.charts.style import colour, dashes
 from ragmon.charts.svg import element, label, picture, points, text_of
 
@@ -17,6 +17,7 @@ NARROW = (340.0, 210.0)
 
 _FEW = 12  # points that are shown as dots as well
 _MARK_ROWS = 3
+_MARK_LETTER = LETTER * 4 / 3  # there is room for them on a phone as well
 
 
 class Curve(Struct, frozen=True):
@@ -78,7 +79,8 @@ def line_chart(
             )
     for at, curve in enumerate(curves):
         parts += _curve(frame, curve, at)
-    return legend([curve.name for curve in curves]) + picture(*size, title, *parts)
+    class_ = OVER_TIME if size == WIDE else "chart"
+    return legend([curve.name for curve in curves]) + picture(*size, title, *parts, class_=class_)
 
 
 def sparkline(values: Sequence[float], *, title: str, y_axis: Axis | None = None) -> str:
@@ -204,16 +206,16 @@ def _marks(frame: Frame, marks: Sequence[Mark]) -> Iterator[str]:
 
 def _mark_text(frame: Frame, text: str, left: float, ends: list[float]) -> str:
     """The text beside a mark, in the first row where it touches no other; none without room."""
-    wide = LETTER * len(text) + 6
+    wide = _MARK_LETTER * len(text) + 6
     row = next((row for row, end in enumerate(ends) if end <= left), None)
     is_beyond = left + wide > frame.width
     if row is None or (is_beyond and ends[row] > left - wide):
         return ""
     ends[row] = left if is_beyond else left + wide
-    y = frame.top + 10 + 13 * row
+    y = frame.top + 10 + 16 * row
     if is_beyond:
-        return label(left - 3, y, text, anchor="end", class_="dim")
-    return label(left + 3, y, text, class_="dim")
+        return label(left - 3, y, text, anchor="end", class_="dim noted")
+    return label(left + 3, y, text, class_="dim noted")
 
 
 def _within(axis: Axis, value: float) -> float:

@@ -28,6 +28,9 @@ CHART_STYLE = """
 .chart .whisker{stroke:var(--chart-ink);stroke-width:1.5}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.85rem;margin:.2rem 0}
 .legend svg{width:1.6rem;height:.6rem;margin-right:.35rem;vertical-align:middle}
+@media(max-width:48rem){.chart.wide{overflow:visible}.chart.wide text{font-size:20px}
+.chart.wide .noted{font-size:16px}.chart.wide .minor{display:none}
+.chart.wide .below{transform:translateY(7px)}}
 @media print{.chart .band,.chart .layer{opacity:.35}}
 """
 

@@ -29,13 +29,13 @@ def element(name: str, *children: str, **attributes: str | float | None) -> str:
     return f"<{name}{written}>{inner}</{name}>" if inner else f"<{name}{written}/>"
 
 
-def picture(width: float, height: float, title: str, *children: str) -> str:
+def picture(width: float, height: float, title: str, *children: str, class_: str = "chart") -> str:
     """The whole picture; ``title`` is read out by screen readers."""
     return element(
         "svg",
         *children,
         viewBox=f"0 0 {width:g} {height:g}",
-        class_="chart",
+        class_=class_,
         role="img",
         aria_label=title,
     )

@@ -74,7 +74,8 @@ class Settings(BaseSettings):
     """Lengths of the rolling windows over which metrics are computed, from 10s up to
     `retention.windows`."""
     slices: Annotated[tuple[TagKey, ...], Listed] = ()
-    """Tag keys by which all metrics are also broken down, for example tenant; version always is."""
+    """Tag keys by which all metrics are also broken down, for example tenant; version always is.
+    `model` and `environment` take the fields of that name where a query has no such tag."""
     max_series: Annotated[int, Field(ge=1, le=100_000)] = 500
     """Most pipelines and slice values with metrics of their own; the others are counted together
     under `other`."""

@@ -27,21 +27,29 @@ Dims = tuple[str, ...]
 """(pipeline, version, value of each configured slice); an empty value means *not recorded*."""
 
 
+FIELD_SLICES = frozenset({"model", "environment"})
+"""Slices whose value is that of the field where a record has no such tag."""
+
+
 def dims_of(record: QueryRecord, slices: Sequence[str]) -> Dims:
     """The pipeline, version and slice values of a record."""
-    tags = record.tags
     if not slices:
         return (record.pipeline, record.version)
-    if tags is None:
-        return (record.pipeline, record.version) + ("",) * len(slices)
-    return (record.pipeline, record.version, *[tags.get(name, "") for name in slices])
+    return dims_of_each([record], slices)[0]
 
 
 def dims_of_each(records: Sequence[QueryRecord], slices: Sequence[str]) -> list[Dims]:
     """``dims_of`` every record, at half the cost."""
     columns = [[record.pipeline for record in records], [record.version for record in records]]
     tags = [record.tags or {} for record in records] if slices else []
-    columns += [[each.get(name, "") for each in tags] for name in slices]
+    for name in slices:
+        values = [each.get(name, "") for each in tags]
+        if name in FIELD_SLICES:
+            values = [
+                value or getattr(record, name) or ""
+                for value, record in zip(values, records, strict=True)
+            ]
+        columns.append(values)
     return list(zip(*columns, strict=True))
 
 

@@ -1,13 +1,17 @@
 """Every page in a real browser: wide and narrow, light and dark, by keyboard, hostile texts."""
 
+import json
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
 from ragmon.clock import SystemClock
+from ragmon.sources.otlp.spans import Resource
 from tests.support import shop
 from tests.support.browser import DESKTOP, PHONE, browser, tab
 from tests.support.daemons import running
+from tests.support.otlp import as_json, span
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
 
@@ -16,16 +20,64 @@ HOSTILE = (
 )
 NAMES = (
     *("overview", "pipeline", "incident", "alert", "queries", "query", "versions", "judge"),
-    *("labels", "service", "search"),
+    *("labels", "service", "search", "documents", "topics", "traces", "judge-report"),
+    *("runbooks", "runbook", "unknown"),
 )
+TOKEN = "read-secret"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """A daemon with an open incident, whose id is ``site.incident``."""
-    with running(tmp_path_factory.mktemp("browser") / "data", **shop.FLAGS) as site:
-        site.incident = shop.fill(site, SystemClock().now())
+    flags = shop.FLAGS | {"otlp__linger": "0.1s"}
+    with running(tmp_path_factory.mktemp("browser") / "data", **flags) as site:
+        now = SystemClock().now()
+        site.incident = shop.fill(site, now)
+        _label(site)
+        assert site.post("/v1/queries", _questions(now)).status == 200
+        sent = site.post("/v1/traces", _spans(now), content_type="application/json")
+        assert sent.status == 200
+        eventually(lambda: len(site.get("/v1/traces").json) == 2, "the traces are read")
+        eventually(lambda: 'id="topic-' in site.get("/topics").text, "topics are found", 60)
         yield site
+
+
+def _questions(now: float) -> list[dict]:
+    """Questions of two topics, each asked by somebody else."""
+    asked = ("Where is the invoice of my order {}?", "How do I reset the password of account {}?")
+    return [
+        {"query_id": f"help-{at}", "pipeline": "help", "timestamp": now - 60.0 * at,
+         "query": asked[at % 2].format(at), "user_id": f"user-{at}", "session_id": f"help-{at}",
+         "chunks": [{"id": "faq"}] if at % 2 else []}
+        for at in range(60)
+    ]  # fmt: skip
+
+
+def _label(site) -> None:
+    """Labels of both kinds, so that the report card has curves."""
+    queries = site.get("/v1/queries?pipeline=shop&limit=24").json["queries"]
+    labels = [
+        {"query_id": each["record"]["query_id"], "labeller": "ann",
+         "faithful": float(each["record"]["version"] == "v1")}
+        for each in queries
+    ]  # fmt: skip
+    assert site.post("/v1/labels", labels).status == 200
+
+
+def _spans(now: float) -> bytes:
+    """One trace that is a query, full of hostile texts, and one that is none."""
+    kind, at = "openinference.span.kind", {"start_ns": int(now * 1e9), "end_ns": int(now * 1e9)}
+    passages = json.dumps([{"id": HOSTILE, "text": HOSTILE}])
+    return as_json(
+        span(
+            1, 0, {kind: "RETRIEVER", "input.value": HOSTILE, "output.value": passages},
+            name=HOSTILE, trace_id=b"a" * 16, resource=Resource(), **at,
+        ),
+        span(
+            1, 0, {"shop.question": "What is the fee?", HOSTILE: HOSTILE},
+            name=HOSTILE, trace_id=b"b" * 16, resource=Resource(), **at,
+        ),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +113,13 @@ def pages(site) -> dict[str, str]:
         "labels": "/judge/labels",
         "service": "/ragmon",
         "search": "/search?text=shop",
+        "documents": "/documents?pipeline=shop",
+        "topics": "/topics",
+        "traces": "/traces",
+        "judge-report": "/judge/report?pipeline=shop",
+        "runbooks": "/runbooks",
+        "runbook": "/runbooks/RagmonAlertFiring",
+        "unknown": "/pipelines/unknown",
     }
 
 
@@ -68,7 +127,9 @@ def pages(site) -> dict[str, str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_is_well_in_light_and_dark(site, window, name, width):
     answer = window.open(pages(site)[name])
-    assert answer.status == 200
+    assert answer.status == (404 if name == "unknown" else 200)
+    if name == "unknown":
+        window.troubles.clear()  # the console tells of the status
     assert "unsafe" not in answer.headers["content-security-policy"]
     checked = "light" if width == DESKTOP else "dark"
     for scheme in {"light": ("dark", "light"), "dark": ("light", "dark")}[checked]:
@@ -166,6 +227,24 @@ def test_zoom_filter_back_and_reload_give_the_same_state(site, window):
     assert whole.split("·")[1].split()[0] in page.locator(".filters .dim").inner_text()
 
 
+def test_charts_over_time_fit_a_phone_and_others_begin_at_their_left_end(window):
+    window.open("/pipelines/shop")
+    window.look(PHONE, "light")
+    boxes = window.page.eval_on_selector_all(
+        ".chart-box",
+        "boxes => boxes.map((box) => [!!box.querySelector('.chart.wide'), box.scrollLeft,"
+        " box.scrollWidth - box.clientWidth])",
+    )
+    assert any(is_wide for is_wide, _, _ in boxes)
+    assert [box for box in boxes if box[1]] == []
+    assert [beyond for is_wide, _, beyond in boxes if is_wide and beyond > 1] == []
+    letters = window.page.eval_on_selector_all(
+        ".chart.wide text:not(.minor):not(.noted)",
+        "texts => texts.map((text) => text.getBoundingClientRect().height)",
+    )
+    assert min(letters) >= 10
+
+
 def test_a_value_is_shown_under_the_pointer(window):
     window.open("/pipelines/shop?metric=zero_result")
     chart = window.page.locator("figure[data-values] svg.chart").first
@@ -194,6 +273,8 @@ def test_hostile_texts_in_every_field_are_text(site, window):
     }
     answer = site.post("/v1/queries", record).json
     assert answer["rejected"] == [], answer
+    assert site.post("/v1/labels", {"query_id": record["query_id"], "labeller": HOSTILE,
+                                    "faithful": 0.0}).status == 200  # fmt: skip
     name = quote(HOSTILE, safe="")
     for path in (
         "/",
@@ -202,10 +283,53 @@ def test_hostile_texts_in_every_field_are_text(site, window):
         f"/queries/{quote(record['query_id'], safe='')}",
         f"/versions?pipeline={name}&reference={name}&candidate=v2",
         f"/search?text={name}",
+        f"/documents?pipeline={name}",
+        f"/topics?pipeline={name}",
+        f"/judge/report?pipeline={name}",
+        "/traces",
     ):
         assert window.open(path).status == 200, path
         assert window.page.evaluate("window.hacked") is None, path
-        assert "<script>window.hacked=1</script>" in window.page.inner_text("main"), path
+        text = window.page.inner_text("main")
+        assert "<script>window.hacked=1</script>" in text or path.startswith("/judge/report"), path
         assert "\x1b" not in window.page.inner_text("body"), path
         window.look(PHONE, "light")
         assert window.too_wide() == [], path
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory):
+    """A daemon that asks for a token."""
+    tokens = [{"name": "reader", "token": TOKEN, "scopes": ["read"]}]
+    with running(tmp_path_factory.mktemp("locked") / "data", auth__tokens=tokens) as locked:
+        yield locked
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["at a desk", "on a phone"])
+def test_signing_in_and_out_by_keyboard(locked, chromium, width):
+    with tab(chromium, locked.url) as window:
+        page, keys = window.page, window.page.keyboard
+        window.open(f"/queries?words={quote(HOSTILE)}")
+        assert urlsplit(page.url).path == "/login"
+        for scheme in ("dark", "light"):
+            window.look(width, scheme)
+            assert window.too_wide() == [], scheme
+            assert window.violations() == [], scheme
+        assert page.evaluate("document.activeElement.name") == "token"
+        keys.type("wrong")
+        with page.expect_navigation():
+            keys.press("Enter")
+        assert page.get_by_role("alert").is_visible()
+        assert [each for each in window.troubles if "401" not in each] == []
+        window.troubles.clear()
+        keys.type(TOKEN)
+        with page.expect_navigation(url="**/queries?**"):
+            keys.press("Enter")
+        assert parse_qs(urlsplit(page.url).query)["words"] == [HOSTILE]
+        assert page.evaluate("window.hacked") is None
+        assert TOKEN not in page.url
+        assert page.evaluate("document.cookie") == ""
+        page.get_by_role("button", name="Sign out").press("Enter")
+        page.wait_for_url("**/login**")
+        assert window.open("/").url.startswith(f"{locked.url}/login")
+        assert window.troubles == []

@@ -31,6 +31,18 @@ def names(table: SeriesTable, dims: tuple[str, ...], slices=SLICES) -> list[Seri
             ("default", "", "", "acme"),
             id="only the configured tags, in their order",
         ),
+        pytest.param(
+            {"model": "m-large", "environment": "prod", "tags": {"environment": "eu"}},
+            ("model", "environment"),
+            ("default", "", "m-large", "eu"),
+            id="model and environment are fields where they are no tags",
+        ),
+        pytest.param(
+            {"tags": {"model": "m"}, "user_id": "u"},
+            ("model", "user_id"),
+            ("default", "", "m", ""),
+            id="no other field is a slice",
+        ),
     ],
 )
 def test_dims(fields, slices, expected):

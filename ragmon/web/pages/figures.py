@@ -20,6 +20,7 @@ from ragmon.web.pages.sources import Course
 _MODES = ("retrieval", "ranking", "generation", "unknown")
 _STAGES = ("total", "retrieval", "generation")
 _MOST_MARK = 24  # letters
+_MOST_OF = 0.25  # part of the steps whose intervals may end beyond a close axis
 
 
 class ChartFigure(NamedTuple):
@@ -55,8 +56,19 @@ def metric_figure(
     span: TimeSpan,
     marks: Sequence[Mark],
     expected: Band | None = None,
+    *,
+    is_close: bool = False,
 ) -> ChartFigure | None:
-    """One metric with its interval; None where it has no sample in all that time."""
+    """One metric with its interval; None where it has no sample in all that time.
+
+    Args:
+        metric: to draw.
+        course: of the metric.
+        span: that the chart shows.
+        marks: on it.
+        expected: instead of what the course expects.
+        is_close: look at the values from near by, and cut what few samples leave open.
+    """
     series = metrics(course.columns)[metric.name]
     values = series.values(course.estimates)
     value, lower, upper = (_scaled(part, metric.factor) for part in values[:3])
@@ -65,7 +77,10 @@ def metric_figure(
     x = _middles(course, len(value))
     if expected is None and metric.name in course.expected:
         expected = Band(x, *(end.tolist() for end in course.expected[metric.name]))
-    y_axis = _y_axis(metric, [number for number in (*value, *upper) if math.isfinite(number)])
+    if is_close and metric.unit == "ratio":
+        y_axis = _close_axis(Curve(metric.title, x, value, lower, upper), expected)
+    else:
+        y_axis = _y_axis(metric, [number for number in (*value, *upper) if math.isfinite(number)])
     x_axis = axes.times(span.start, span.end)
     svg = line_chart(
         [Curve(metric.title, x, value, lower, upper)],
@@ -213,3 +228,21 @@ def _y_axis(metric: ShownMetric, values: Sequence[float]) -> Axis:
         return axes.ratios(values)
     lowest, highest = min(values), max(values)
     return axes.numbers(min(lowest, 0.0), highest or 1.0, metric.unit)
+
+
+def _close_axis(curve: Curve, expected: Band | None) -> Axis:
+    """An axis around the values of a share, most of their intervals and most of the expected band.
+
+    A minute with three queries has an interval from 10 to 90 %: on an axis that has room for all of
+    them, no change can be seen.
+    """
+    lows = [np.nanmin(curve.y), np.nanquantile(curve.lower, _MOST_OF)]
+    highs = [np.nanmax(curve.y), np.nanquantile(curve.upper, 1.0 - _MOST_OF)]
+    if expected is not None and np.isfinite(expected.lower).any():
+        lows.append(np.nanquantile(expected.lower, _MOST_OF))
+        highs.append(np.nanquantile(expected.upper, 1.0 - _MOST_OF))
+    low, high = max(float(min(lows)), 0.0), min(float(max(highs)), 1.0)
+    close = axes.numbers(low, high, "ratio", most=4)
+    if close.first >= 0.0 and close.last <= 1.0:
+        return close
+    return axes.numbers(max(close.first, 0.0), min(close.last, 1.0), "ratio", most=4)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -15,7 +16,7 @@ from ragmon.api_schema import AlertDetail, LostNotification
 from ragmon.asgi import Problem
 from ragmon.charts.line import Band, Mark
 from ragmon.detectors.losses import INDEX, LOSSES
-from ragmon.metric_series import QUERIES
+from ragmon.metric_series import QUERIES, metrics
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import ALERT_PAGE, INCIDENT_OF, INCIDENT_PAGE
@@ -31,6 +32,7 @@ _MOST_INCIDENTS, _MOST_ALERTS, _MOST_LETTERS = 1_000, 40, 200
 _LEAST_S, _MOST_S = 7_200.0, 86_400.0  # shown before the onset, and after the end
 _LONGEST_S = 60 * 86_400.0
 _POINTS = 120
+_ENOUGH, _LONGEST_STEPS = 30.0, 4.0  # samples in a step, and how much longer it may be for them
 _SERIES = {
     "traffic": QUERIES,
     "latency": "latency_ms@p95/total",
@@ -163,7 +165,7 @@ class IncidentSection:
         places.append(("", ""))  # the pipeline as a whole, to compare with
         figures = []
         for dimension, value in dict.fromkeys(places):
-            course = await self._course(main.pipeline, dimension, value, span)
+            course = await self._course(main, (dimension, value), span)
             own = (dimension, value) == places[0]
             figure = None if course is None else _figure(main, course, span, with_band=own)
             if figure is not None:
@@ -174,14 +176,28 @@ class IncidentSection:
         return figures
 
     async def _course(
-        self, pipeline: str, dimension: str, value: str, span: TimeSpan
+        self, alert: AlertView, place: tuple[str, str], span: TimeSpan
     ) -> Course | None:
+        """The metrics around the onset, in steps long enough to say something."""
         step_s = (span.end - span.start) / _POINTS
-        query = SeriesQuery("", pipeline, dimension, value, *span, step_s)
+        query = SeriesQuery("", alert.pipeline, *place, *span, step_s)
         try:
-            return await self._courses.course(query)
+            course = await self._courses.course(query)
+            if (times := longer_steps(alert, course)) > 1.0:
+                course = await self._courses.course(query._replace(step_s=times * step_s))
         except KeyError:  # forgotten since
             return None
+        return course
+
+
+def longer_steps(alert: AlertView, course: Course) -> float:
+    """How many times as long steps have to be until most of them hold enough samples."""
+    name = _series_name(alert.metric, known_names(course))
+    if name is None:
+        return 1.0
+    samples = metrics(course.columns)[name].values(course.estimates).samples
+    typical = float(np.median(samples[samples > 0]))
+    return min(max(_ENOUGH / typical, 1.0), _LONGEST_STEPS)
 
 
 def onset(alert: AlertView) -> float:
@@ -262,7 +278,7 @@ def _figure(
         if all(math.isfinite(bound) for bound in bounds):
             ends = [span.start, span.end]
             band = Band(ends, [max(level.lower, 0.0)] * 2, [min(level.upper, 1.0)] * 2)
-    return metric_figure(metric, course, span, marks, band)
+    return metric_figure(metric, course, span, marks, band, is_close=True)
 
 
 def _series_name(metric: str, names: Sequence[str]) -> str | None:

@@ -1,6 +1,7 @@
 """The page of an incident: what, since when, where, how sure, and what to try."""
 
 import asyncio
+import re
 
 import pytest
 from msgspec.structs import asdict, replace
@@ -242,3 +243,20 @@ def test_the_time_shown_begins_before_the_onset_and_ends_with_now():
 def test_pages_of_a_daemon_without_incidents(site):
     assert site.get("/incidents/nothing").status == 404
     assert site.get("/alerts/nothing").status == 404
+
+
+def test_few_samples_make_longer_steps_and_the_axis_stays_close(tmp_path):
+    """Hit rates from 75 to 90 %: an axis from 0 would show nothing of them."""
+    with running(tmp_path / "data", ManualClock(NOW), slices="tenant") as site:
+        for at in range(90):
+            miss = {"chunks": [{"id": "b"}]} if at % 6 == 0 else {}
+            site.post("/v1/queries", sent(1, 9_000 - 100.0 * at, **miss))
+        request = Request({"type": "http", "query_string": b"", "headers": [],
+                           "path_params": {"name": "f00d"}})  # fmt: skip
+        html = asyncio.run(section(site, alert()).incident(request)).body.decode()
+    figure = re.search(r"<figure.*?</figure>", html, re.DOTALL)[0]
+    samples = [int(count) for count in re.findall(r", (\d+) samples", figure)]
+    assert max(samples) >= 5  # the shortest steps hold two or three
+    ticks = [float(share) for share in re.findall(r">(\d+) %<", figure)]
+    assert min(ticks) > 0
+    assert max(ticks) <= 100

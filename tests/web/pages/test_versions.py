@@ -205,3 +205,18 @@ def test_a_token_for_other_pipelines_compares_none_of_it(tmp_path):
         assert allowed.get(f"/versions?{BOTH}").status == 403
         assert allowed.get(f"/v1/compare?{BOTH}").status == 403
         assert "Fewer than two" in HtmlPage(allowed.get("/versions").text).text
+
+
+def test_models_are_compared_where_they_are_a_slice(tmp_path):
+    with running(tmp_path / "data", ManualClock(NOW), slices="model") as site:
+        site.post("/v1/queries", sent(300, 3, model="m-large"))
+        site.post("/v1/queries", sent(100, 3, model="m-small", chunks=[]))
+        asked = {"query": "Where is my order?", "answer": "In the shop."}
+        site.post("/v1/queries", sent(1, 3, model="m-large", **asked))
+        site.post("/v1/queries", sent(1, 3, model="m-small", **asked))
+        path = "/versions?pipeline=shop&dimension=model&reference=m-large&candidate=m-small"
+        page = HtmlPage(site.get(path).text)
+        assert "m-small against m-large" in page.text
+        assert "Zero results" in page.text
+        assert "1 question was asked of both" in page.text
+        assert ("option", "value", "model") in page.attributes

@@ -175,8 +175,6 @@
   document.addEventListener("pointercancel", (event) => drop(event, false));
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") drop({clientX: 0}, false); });
 
-  for (const box of main.querySelectorAll(".chart-box")) box.scrollLeft = box.scrollWidth;
-
   /* What scrolls sideways can be reached and scrolled by keyboard. */
   function reachable() {
     for (const box of main.querySelectorAll(".chart-box,.scroll,.card")) {
