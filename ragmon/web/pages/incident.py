@@ -191,7 +191,7 @@ class IncidentSection:
 
 
 def longer_steps(alert: AlertView, course: Course) -> float:
-    """How many times as long steps have to be until most of them hold enough samples."""
+    """Factor by which steps are longer, so that most of them hold enough samples."""
     name = _series_name(alert.metric, known_names(course))
     if name is None:
         return 1.0
