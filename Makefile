@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 LOWEST := tests/sources/otlp tests/web/pages tests/windows tests/signals tests/exposition
 
-.PHONY: lowest dist frameworks collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
+.PHONY: lowest dist frameworks collector prometheus3 dashboard-linter demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -100,6 +100,11 @@ kubernetes: $(INSTALLED) tools
 prometheus3: $(INSTALLED) tools
 	sh tests/support/build_prometheus.sh
 	$(RUN)/pytest tests/end_to_end/test_scrape_formats.py
+
+# Grafana's linter for tests/deploy/test_dashboard_linter.py, which is skipped without.
+dashboard-linter: $(INSTALLED)
+	sh tests/support/build_linter.sh
+	$(RUN)/pytest tests/deploy/test_dashboard_linter.py
 
 # The frameworks that the client has adapters for, in an environment of their own: tests/client/frameworks
 # is skipped without them.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from grafana.metrics import ACTIVE, COUNTED, OWN
+from grafana.metrics import ACTIVE, COUNTED, OF_JOB, OWN
 from grafana.panels import DATASOURCE, FULL, Json, Panel
 
 SCHEMA = 39  # what Grafana 10 writes; later releases migrate it as they load it
@@ -57,8 +57,16 @@ class Board(Struct, frozen=True):
         }
 
 
-def variable(name: str, label: str, query: str, *, all_value: str = "") -> Json:
-    """A choice out of the values of a label; with a value for all, several at once."""
+def variable(name: str, label: str, query: str, *, all_value: str = "", first: str = "") -> Json:
+    """A choice out of the values of a label; with a value for all, several at once.
+
+    Args:
+        name: of the variable.
+        label: for people.
+        query: of the values.
+        all_value: expression that fits every value; empty: one value is chosen.
+        first: value until Grafana has asked for the others.
+    """
     several = bool(all_value)
     chosen = {"text": "All", "value": "$__all"}
     return {
@@ -72,11 +80,20 @@ def variable(name: str, label: str, query: str, *, all_value: str = "") -> Json:
         "sort": 1,
         "multi": several,
         "includeAll": several,
-    } | ({"allValue": all_value, "current": chosen} if several else {})
+    } | (
+        {"allValue": all_value, "current": chosen}
+        if several
+        else {"current": {"text": first, "value": first}}
+        if first
+        else {}
+    )
 
 
 SLICE_WINDOW = variable(
-    "slice_window", "Window of slices", "label_values(ragmon_slice_window_queries, window)"
+    "slice_window",
+    "Window of slices",
+    "label_values(ragmon_slice_window_queries, window)",
+    first="1h",
 )
 
 
@@ -111,8 +128,16 @@ def _variables() -> list[Json]:
             'label_values(ragmon_build_info{cluster=~"$cluster", namespace=~"$namespace"}, job)',
             all_value=".+",
         ),
+        variable(
+            "instance",
+            "Instance",
+            # Of the process, and of what replicas of one store report under one name.
+            f'label_values({{__name__=~"ragmon_build_info|ragmon_window_queries", {OF_JOB}}},'
+            " instance)",
+            all_value=".+",
+        ),
         variable("pipeline", "Pipeline", f"{queries}{{{OWN}}}, pipeline)", all_value=".+"),
-        variable("window", "Window", f"{queries}{{{OWN}}}, window)"),
+        variable("window", "Window", f"{queries}{{{OWN}}}, window)", first="1h"),
         _choice("compare", "Compare with", ("1d", "1h", "7d", "28d")),
         {
             "name": "ragmon",

@@ -4,6 +4,7 @@ DEFAULTS = {
     "job": ".+",
     "cluster": ".*",
     "namespace": ".*",
+    "instance": ".*",  # what is filled in has none
     "pipeline": ".+",
     "window": "1h",
     "slice_window": "1h",

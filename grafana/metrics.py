@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from grafana.panels import Panel, Query, chart
 
-OWN = 'job=~"$job", cluster=~"$cluster", namespace=~"$namespace"'
+OF_JOB = 'job=~"$job", cluster=~"$cluster", namespace=~"$namespace"'
+OWN = f'{OF_JOB}, instance=~"$instance"'
 COUNTED = f'{OWN}, pipeline=~"$pipeline"'
 SELECTED = f'{COUNTED}, window="$window"'
 OF_SLICES = f'{COUNTED}, window="$slice_window"'

@@ -135,7 +135,8 @@ def _renamed(options: Json, before: str, after: str) -> Json:
 
 def _custom(variable: Json, values: Sequence[str]) -> Json:
     """A choice of these values."""
-    chosen = variable.get("current") or {"text": values[0], "value": values[0]}
+    first = {"text": values[0], "value": values[0]}
+    chosen = variable["current"] if variable["includeAll"] else first
     kept = {name: variable[name] for name in ("name", "label", "multi", "includeAll")}
     options = [
         {"text": value, "value": value, "selected": value == chosen["value"]} for value in values

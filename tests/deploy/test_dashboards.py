@@ -137,7 +137,7 @@ def test_variables_are_as_the_linter_wants_them(board):
         "Data source",
     )
     assert {"job", "pipeline", "window"} <= variables.keys()
-    every = {"cluster": ".*", "namespace": ".*", "job": ".+", "pipeline": ".+"}
+    every = {"cluster": ".*", "namespace": ".*", "job": ".+", "instance": ".+", "pipeline": ".+"}
     for name, value in every.items():
         assert variables[name]["multi"]
         assert variables[name]["includeAll"]
