@@ -296,7 +296,7 @@ def labels() -> dict[str, str]:
 def distributions(target: Path) -> None:
     """Wheels and source distributions of ragmon and of its client."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit_time())}
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(target)]
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(target.resolve())]
     for place in (ROOT, ROOT / "deploy/client"):
         subprocess.run(command, cwd=place, env=environment, check=True, capture_output=True)  # noqa: S603
 

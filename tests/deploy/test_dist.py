@@ -188,6 +188,14 @@ def test_the_wheels_and_sources_are_the_same_twice(tmp_path):
         assert first.read_bytes() == second.read_bytes(), name
 
 
+def test_a_folder_named_from_here_gets_those_of_the_client_too(tmp_path, monkeypatch):
+    """`make dist` names it so; beside the client's sources they would go into the next release."""
+    monkeypatch.chdir(tmp_path)
+    dist.distributions(Path("built"))
+    assert len(list(Path("built").glob("ragmon_client-*"))) == 2
+    assert len(list(Path("built").iterdir())) == 4
+
+
 def test_the_versions_of_chart_and_program_are_one():
     assert dist.version() == __version__
 
