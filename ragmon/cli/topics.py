@@ -21,6 +21,7 @@ from ragmon.percentages import percent_text
 from ragmon.report import MeanEstimate
 from ragmon.terminal import one_line_each
 from ragmon.topics.analysis import Topic, TopicList
+from ragmon.topics.growth import TopicGrowth
 from ragmon.topics.outcomes import BETTER_HIGH, OutcomeName
 
 _SHOWN = 20
@@ -28,7 +29,7 @@ _MOST_TRIES = 30  # each of which waits half a minute at the daemon
 _PAUSE_S = 1.0
 _NAMES: tuple[OutcomeName, ...] = tuple(BETTER_HIGH)
 _COLUMNS = (
-    *("topic", "words", "queries", "share", "share_before", "share_after", "gap"),
+    *("topic", "words", "queries", "share", "share_before", "share_after", "growth", "gap"),
     *("failures_in_excess",),
     *(f"{name}{part}" for name in _NAMES for part in ("", "_rest", "_false_discovery_rate")),
     *("question_1", "question_2", "question_3"),
@@ -123,6 +124,7 @@ def _cells(topic: Topic) -> list[Any]:
         topic.share.estimate,
         trend and trend.before,
         trend and trend.after,
+        topic.growth and topic.growth.ratio,
         int(topic.is_gap),
         round(topic.failures_in_excess, 1),
         *outcomes,
@@ -144,6 +146,9 @@ def _show(listed: TopicList) -> None:
     for topic in listed.topics[:_SHOWN]:
         table.add_row(*_row(topic))
     output.print(table)
+    for topic in listed.topics:
+        if topic.growth is not None and topic.growth.is_growing:
+            output.print(_growth_line(topic, topic.growth))
     gaps = sum(topic.is_gap for topic in listed.topics)
     output.print(
         f"{len(listed.topics):,} topics of {listed.queries:,} queries; {gaps} marked ✗ fare worse"
@@ -159,6 +164,13 @@ def _show(listed: TopicList) -> None:
             f"Of the stored queries {percent_text(listed.read_share)} were read"
             " (topics.max_queries)."
         )
+
+
+def _growth_line(topic: Topic, growth: TopicGrowth) -> str:
+    return (
+        f"Growing: {' '.join(topic.words) or topic.id} has {growth.ratio:.1f} times its share"
+        f" ({growth.lower:.1f} to {growth.upper:.1f}) in the last seventh of the time."
+    )
 
 
 def _row(topic: Topic) -> list[str]:

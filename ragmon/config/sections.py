@@ -161,6 +161,9 @@ class TopicSettings(SettingsSection):
     """Longest time of one analysis; it is given up then."""
     keep: Positive = 300.0
     """Time for which an analysis is shown again before it is made anew."""
+    watch: Annotated[Seconds, Field(ge=600.0)] | None = None
+    """Interval at which the topics of the last 7 days are analysed, exported and alerted on, for
+    example 6h. none: only on request."""
 
 
 class LimitSettings(SettingsSection):

@@ -47,6 +47,7 @@ from ragmon.daemon.sections import SectionParts, build_sections
 from ragmon.daemon.standby import Place
 from ragmon.daemon.startable import check_startable
 from ragmon.daemon.store_log import log_store
+from ragmon.daemon.topic_watch import TopicWatch
 from ragmon.daemon.topics.analyses import TopicAnalyses
 from ragmon.errors import StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
@@ -345,6 +346,7 @@ class Daemon:
             *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
             self._topics,
+            TopicWatch(self._context, self._topics),
             *((self._push,) if self._push is not None else ()),
             *((self._probes,) if self._probes is not None else ()),
             *service_manager.build(lambda: [*self._server.hanging(), *self._monitor.stalled()]),

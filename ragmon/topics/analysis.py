@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ragmon.report import MeanEstimate
 from ragmon.stats.differences import Interval95, difference
 from ragmon.stats.intervals import wilson_cc
+from ragmon.topics.growth import PARTS, TopicGrowth, growths
 from ragmon.topics.identity import Change
 from ragmon.topics.outcomes import OutcomeName, TopicOutcome, impact, order, outcomes
 
@@ -72,6 +73,7 @@ class Topic(Struct, frozen=True, kw_only=True):
     queries: int
     share: MeanEstimate  # of the queries with a question
     trend: TopicTrend | None  # null: one half had too few queries
+    growth: TopicGrowth | None  # null: too few queries to tell
     by_step: tuple[int, ...]  # queries in equal parts of the time
     outcomes: dict[OutcomeName, TopicOutcome]
     is_gap: bool  # an outcome is worse than that of the rest, at a false-discovery rate of 5 %
@@ -109,6 +111,7 @@ class _Counted(NamedTuple):
     steps: NDArray[np.int64]  # by part of the time
     total: int  # of all topics, and of none
     trend: TopicTrend | None
+    growth: TopicGrowth | None
 
 
 def topic_list(
@@ -131,8 +134,10 @@ def topic_list(
     queries = steps.sum(axis=1).tolist()
     total = int(asked.sum())
     halves = _halves(labels, count, read)
+    grown = growths(_parts(steps), _parts(_all_steps(labels, read))[0])
+    counted = [_Counted(steps[at], total, halves[at], grown[at]) for at in range(count)]
     topics = [
-        _topic(grouped.groups[at], _Counted(steps[at], total, halves[at]), fares[at], questions)
+        _topic(grouped.groups[at], counted[at], fares[at], questions)
         for at in order(fares, queries)
         if queries[at]
     ]
@@ -169,6 +174,7 @@ def _topic(
         queries=queries,
         share=MeanEstimate(estimate=share, lower=lower, upper=upper, samples=total),
         trend=counted.trend,
+        growth=counted.growth,
         by_step=tuple(counted.steps.tolist()),
         outcomes=fares,
         is_gap=any(outcome.is_worse for outcome in fares.values()),
@@ -178,11 +184,28 @@ def _topic(
 
 def _steps(labels: Labels, topics: int, read: QueriesRead) -> NDArray[np.int64]:
     """Queries of each topic in each part of the time; shape (topics, STEPS)."""
-    length = max(read.end - read.start, 1e-9)
-    part = ((read.timestamps - read.start) / length * STEPS).astype(np.int64).clip(0, STEPS - 1)
+    part = _step(read)
     known = labels >= 0
     cells = labels[known].astype(np.int64) * STEPS + part[known]
     return np.bincount(cells, minlength=topics * STEPS).reshape(topics, STEPS)
+
+
+def _step(read: QueriesRead) -> NDArray[np.int64]:
+    """The part of the time of each query."""
+    length = max(read.end - read.start, 1e-9)
+    part = (read.timestamps - read.start) / length * STEPS
+    return part.astype(np.int64).clip(0, STEPS - 1)
+
+
+def _all_steps(labels: Labels, read: QueriesRead) -> NDArray[np.int64]:
+    """Queries with a question in each part of the time; shape (1, STEPS)."""
+    return np.bincount(_step(read)[labels > -2], minlength=STEPS)[None, :]
+
+
+def _parts(steps: NDArray[np.int64]) -> Floats:
+    """The same in the parts in which growth is looked for."""
+    summed: Floats = steps.reshape(len(steps), PARTS, STEPS // PARTS).sum(axis=2).astype(np.float64)
+    return summed
 
 
 def _halves(labels: Labels, topics: int, read: QueriesRead) -> list[TopicTrend | None]:

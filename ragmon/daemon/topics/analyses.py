@@ -92,6 +92,14 @@ class TopicAnalyses:
             return await asyncio.wait_for(asyncio.shield(task), wait_s)
         return None
 
+    def find(self, query: TopicQuery) -> TopicList:
+        """The topics, on this thread.
+
+        Raises:
+            RagmonError: they cannot be found.
+        """
+        return self._find(query)
+
     def _forget(self) -> None:
         """Let go of what quotes questions, also of what is being made."""
         self._erasures += 1
