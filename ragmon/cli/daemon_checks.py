@@ -171,6 +171,13 @@ class DaemonChecks:
                 f"{total:,} records and requests were refused: {reasons}",
                 "The senders' answers name field and remedy; see the runbook RagmonRejectedRising",
             )
+        for labels, lag_s in self._all("ragmon_tracing_tool_lag_seconds"):
+            if lag_s > _STALE_S:
+                yield area.warning(
+                    f"the source {labels.get('name')} is {rounded_duration_text(lag_s)} behind its"
+                    " tracing tool",
+                    "While the history is read that is well; else see cannot_read in the log",
+                )
         if kept := self._sum("ragmon_quarantine_entries"):
             yield area.warning(
                 f"{kept:,.0f} entries are in quarantine, missing from all metrics",

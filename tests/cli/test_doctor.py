@@ -138,6 +138,12 @@ def test_a_healthy_daemon_has_nothing_to_mend(server):
         ),
         (
             "sources",
+            {"metrics": {'ragmon_tracing_tool_lag_seconds{name="support"}': 7_200.0}},
+            "warning",
+            "the source support is 2h behind its tracing tool",
+        ),
+        (
+            "sources",
             {"metrics": {'ragmon_quarantine_entries{stage="map"}': 2.0}},
             "warning",
             "2 entries are in quarantine",
