@@ -24,10 +24,11 @@ class DetectorSettings(SettingsSection):
     """Time after the end of a minute at which it is evaluated. Raise it if queries are sent
     late."""
     delta: Annotated[float, Field(gt=0, lt=1)] = _DETECTION.delta
-    """Increases smaller than this are ignored; 0.01 is one percentage point of the error rate."""
+    """Increases smaller than this raise no alert; 0.01 is one percentage point of the error
+    rate."""
     z: Annotated[float, Field(ge=0, le=10)] = _DETECTION.z
-    """Margin above the expected level, in standard errors of that level; the larger of it and
-    `delta` applies. Raise it if baselines from little traffic cause false alarms."""
+    """Margin above the expected level, in standard errors of that level, less what could raise no
+    alarm within a day. Raise it if changes from day to day cause false alarms."""
     max_streams: Annotated[int, Field(ge=1, le=100_000)] = _DETECTION.max_streams
     """Most combinations of metric, pipeline and slice value that are watched; each takes 17 kB
     of memory, and one of fractions (attribution, grounding, faithfulness) 48 kB."""

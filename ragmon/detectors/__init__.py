@@ -94,6 +94,7 @@ class Tick(Struct, frozen=True):
     baseline: "Baseline | None" = None
     calendar: Calendar = EVERYWHERE
     z: float = 2.5  # standard errors of an expected level that are tolerated
+    delta: float = 0.01  # a smaller change is none
     latencies: "LatencyEdges | None" = None
 
     @property

@@ -63,6 +63,7 @@ def step(state: AnomalyState, tick: Tick) -> list[Finding]:
         references.phi * references.spread,
         references.weights,
         references.gains(tick.cells),
+        tick.delta,
     )
     since = state.since.copy()
     _, closed = follow(state, tick, null, state.limits)

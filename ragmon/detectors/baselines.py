@@ -10,9 +10,9 @@ from msgspec import Struct
 from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Floats, Ints
 from ragmon.detectors.days import DAY_MINUTES, Calendar
+from ragmon.detectors.level_errors import TAU
 from ragmon.detectors.losses import INDEX, LOSSES
 from ragmon.detectors.minutes import TEN, MinuteLog
-from ragmon.detectors.references import TAU
 from ragmon.detectors.streams import StreamTable
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 

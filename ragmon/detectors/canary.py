@@ -291,16 +291,13 @@ def _begin(state: CanaryState, tick: Tick, pipeline: str, canary: str, stable: s
 def _minute(tests: Tests, tick: Tick, rows: Ints) -> Minute:
     """The minute of some pairs."""
     canary, stable = tests.canary[rows], tests.stable[rows]
-    phi = _overdispersion(tests.dispersion[rows], tick.references.scatter[stable])
+    phi = _overdispersion(tests.dispersion[rows], tick.references.mean_scatter[stable, 0])
     caps = np.where(tick.references.caps[stable] > CAP, CAP, _BURST_CAP)
     return Minute(tick.minute, rows, tick.cells[canary], tick.cells[stable], phi, caps)
 
 
-def _overdispersion(dispersion: Floats, scatter: Floats) -> Floats:
+def _overdispersion(dispersion: Floats, own: Floats) -> Floats:
     """The phi of each pair: what its minutes scatter more than independent losses would."""
-    minutes = scatter[:, :, 0]
-    known = ~np.isnan(minutes)
-    own = np.where(known, minutes, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     n, total, squares = dispersion.T
     beyond = squares - total * total / np.maximum(n, 1.0)
     phi = (_PRIOR_MINUTES * np.maximum(own, 1.0) + beyond) / (_PRIOR_MINUTES + n)

@@ -17,6 +17,7 @@ not 0/1 the empirical Bernstein bet of Fan, Grama and Liu (2015), EJP 20(1).
 """
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -160,6 +161,7 @@ class Charts(Arrays):
         caps: Floats,
         *,
         gain: Floats | None = None,
+        large: Callable[[Ints], Bools] | None = None,
     ) -> Ints:
         """Count one minute of the streams without an open incident.
 
@@ -170,6 +172,8 @@ class Charts(Arrays):
             limits: (s,) A; infinite where a stream is not judged.
             caps: (s,) the most that one minute may count.
             gain: ``gains`` of these cells and weights, where they are known.
+            large: tells of some streams whether their change is large enough to be told; None: any
+                is.
 
         Returns:
             The streams whose evidence reached their limit; they are open now.
@@ -182,9 +186,16 @@ class Charts(Arrays):
         evidence = np.minimum((1.0 + picked(self.evidence, rows)) * np.exp(counted), _FULL)
         self.evidence[rows] = evidence
         fired = rows[mixture(evidence) >= limits[rows]]
+        if large is not None and len(fired):
+            fired = fired[large(fired)]
         if len(fired):
             self._open(fired, minute)
         return fired
+
+    def began(self, rows: Ints) -> Ints:
+        """The minute in which the change of some streams most likely happened, (rows,)."""
+        best = self.cusum[rows].argmax(axis=1)
+        return np.asarray(self.start[rows, best], dtype=np.int64)
 
     def active(self, cells: Floats, limits: Floats) -> Ints:
         """The streams that a minute adds evidence to: all others stay as they are."""
@@ -273,7 +284,6 @@ class Charts(Arrays):
     def _open(self, rows: Ints, minute: int) -> None:
         self.open[rows] = True
         self.opened[rows] = minute
-        best = self.cusum[rows].argmax(axis=1)
-        self.since[rows] = self.start[rows, best]
+        self.since[rows] = self.began(rows)
         self.recovery[rows] = 0.0
         self.peak[rows] = mixture(self.evidence[rows])

@@ -251,6 +251,7 @@ class Detection:
             baseline=self.baseline,
             calendar=self.options.calendar,
             z=self.options.z,
+            delta=self.options.delta,
             latencies=self.latencies,
         )
         findings = [
@@ -296,7 +297,11 @@ class Detection:
         row = self.streams.rows.get(key)
         if row is None or row >= len(self.references.ready):
             return None
-        scatter = Scatter(float(self.references.spread[row]), float(self.references.phi[row]))
+        scatter = Scatter(
+            float(self.references.spread[row]),
+            float(self.references.phi[row]),
+            self.references.level_error(slice(row, row + 1)),
+        )
         return expected_band(self.log, row, tens, scatter, self._reference_options())
 
     def _reference_options(self) -> ReferenceOptions:

@@ -20,6 +20,7 @@ class Null(Struct, frozen=True):
     spread: Floats  # over-dispersion times the variance of a loss over that of 0/1
     weights: Floats  # (streams, 3, 8)
     gains: Floats | None = None  # (streams, 8) of this minute, where they are known
+    least: float = 0.0  # above the mean, that a change has to reach to be told
 
 
 def follow(charts: Charts, tick: Tick, null: Null, limits: Floats) -> tuple[Ints, Ints]:
@@ -35,7 +36,18 @@ def follow(charts: Charts, tick: Tick, null: Null, limits: Floats) -> tuple[Ints
     active = charts.active(tick.cells, limits)
     caps = tick.references.caps.copy()
     caps[active] = capped(caps[active], limits[active])
-    opened = charts.watch(tick.minute, tick.cells, null.weights, limits, caps, gain=null.gains)
+
+    def large(rows: Ints) -> Bools:
+        since = zip(rows.tolist(), charts.began(rows).tolist(), strict=True)
+        seen = np.concatenate(
+            [tick.log.span(first, tick.minute + 1, np.array([row])) for row, first in since]
+        )
+        level = seen[:, 1] / np.maximum(seen[:, 0], 1.0)
+        return np.asarray(level - null.mean[rows] >= null.least, dtype=np.bool_)
+
+    opened = charts.watch(
+        tick.minute, tick.cells, null.weights, limits, caps, gain=null.gains, large=large
+    )
     for row in opened.tolist():
         charts.seen[row] = tick.log.span(int(charts.since[row]), tick.minute + 1)[row]
         tick.log.exclude(np.array([row]), int(charts.since[row]), tick.minute)

@@ -1,8 +1,9 @@
 """Level that detection expects of one stream over time, as a band of ordinary losses.
 
 It is made as ``references`` makes the reference in force, for any ten minutes of the last week:
-what is learned of the week's hours beyond these days is left out. No band is kept; one stream's is
-made in a millisecond.
+what is learned of the week's hours beyond these days is left out. It is as wide as the level may be
+wrong, or as a change must be to be told if that is more. No band is kept; one stream's is made in a
+millisecond.
 """
 
 from typing import NamedTuple
@@ -10,19 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ragmon.detectors.arrays import Floats, Ints
-from ragmon.detectors.minutes import MinuteLog
-from ragmon.detectors.references import (
+from ragmon.detectors.expected_levels import (
     DAY_TENS,
     DAYS,
     ENOUGH,
     GUARD_TENS,
     HALF_WIDTH_TENS,
     ExpectedLevel,
-    ReferenceOptions,
     better_level,
     level_of_days,
     plain_level,
 )
+from ragmon.detectors.level_errors import LevelError
+from ragmon.detectors.minutes import MinuteLog
+from ragmon.detectors.references import ReferenceOptions
 
 
 class Scatter(NamedTuple):
@@ -30,6 +32,7 @@ class Scatter(NamedTuple):
 
     spread: float  # variance of a loss over that of a coin of the same mean
     phi: float  # how much more minutes scatter than independent losses would
+    level_error: LevelError  # of the stream alone
 
 
 class ExpectedBand(NamedTuple):
@@ -53,8 +56,8 @@ def expected_band(
     """
     level = _level(log, stream, tens)
     coin = np.maximum(level.mean * (1.0 - level.mean), 1e-9)
-    sampling = coin * scatter.spread * scatter.phi / np.maximum(level.n, 1.0)
-    error = np.sqrt(sampling + level.between * (1.0 + 1.0 / np.maximum(level.days, 1.0)))
+    between = scatter.level_error.between(level.between, level.days)
+    error = np.sqrt(level.error_variance(coin * scatter.spread * scatter.phi, between))
     width = np.where(level.n >= ENOUGH, np.maximum(options.delta, options.z * error), np.nan)
     return ExpectedBand(np.maximum(level.mean - width, 0.0), np.minimum(level.mean + width, 1.0))
 

@@ -15,8 +15,8 @@ from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, Ti
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
 from ragmon.detectors.core import MONTH_MINUTES
 from ragmon.detectors.episodes import chosen
+from ragmon.detectors.expected_levels import DAY_TENS, DAYS
 from ragmon.detectors.minutes import TEN, MinuteLog
-from ragmon.detectors.references import DAY_TENS, DAYS
 
 KIND = "no_data"
 

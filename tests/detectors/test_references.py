@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from ragmon.detectors import core
+from ragmon.detectors.arrays import pack
+from ragmon.detectors.expected_levels import same_time_of_day
 from ragmon.detectors.minutes import MinuteLog
 from ragmon.detectors.references import (
     ReferenceOptions,
     References,
     dispersion,
     overdispersion,
-    same_time_of_day,
 )
 
 START = 29_000_160
@@ -93,7 +94,7 @@ def test_correlated_losses_are_overdispersed():
     for lost, low, high in ((independent, 0.8, 1.2), (bursts, 3.0, 40.0)):
         found = dispersion(np.stack([n, lost, lost], axis=2))
         assert low < np.nanmean(found) < high
-        assert overdispersion(found[:, None]).min() >= 1.0
+        assert overdispersion(found).min() >= 1.0
 
 
 def test_an_hour_with_few_losses_says_nothing():
@@ -101,3 +102,13 @@ def test_an_hour_with_few_losses_says_nothing():
     cells[:, :, 0] = 10.0
     cells[0, 0, 1:] = 2.0
     assert np.isnan(dispersion(cells)).all()
+
+
+def test_hours_that_a_release_before_kept_are_taken_over():
+    hours = np.full((2, 26, 3), np.nan)
+    hours[0, :10] = [1.0, 2.0, 3.0]
+    references = References()
+    references.load(pack({"scatter": hours, "mean": np.array([0.1, 0.2])}))
+    assert references.mean_scatter.tolist() == [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]
+    assert references.scatter_hours[0].max() > 9.0
+    assert references.scatter_hours[1].max() == 0.0
