@@ -71,6 +71,7 @@ class References(Arrays):
     level_worth: Floats
     level_hours: Floats
     usual: Floats  # the level in the middle of the hour under way, by the last seven days alone
+    foreseen: Floats  # the level in the middle of the hour under way, with all that was known
     offset: Floats  # what the week adds to the level in this hour, incidents or not
     doubt: Floats  # variance of that
     next_offset: Floats  # of the hour to come
@@ -96,6 +97,7 @@ class References(Arrays):
         "level_worth": ((), "f8", 0),
         "level_hours": ((), "f8", 0),
         "usual": ((), "f8", np.nan),
+        "foreseen": ((), "f8", np.nan),
         "offset": ((), "f8", 0),
         "doubt": ((), "f8", 0),
         "next_offset": ((), "f8", 0),
@@ -177,6 +179,7 @@ class References(Arrays):
             self.offset[:], self.doubt[:] = self.next_offset, self.next_doubt
         elif minute % 60 == 30:
             self.usual[:] = np.where(level.n >= ENOUGH, level.mean, np.nan)
+            self.foreseen[:] = self.usual + self.offset
 
     def _of_days(self, minute: int, calendar: Calendar) -> Floats:
         """Effects of the weekdays of the last seven days, (days, streams).
@@ -196,11 +199,11 @@ class References(Arrays):
         log.weeks.learn(hour, rows, cells[:, 0], mean - self.usual[rows])
         coin = self.mean[rows] * (1.0 - self.mean[rows]) * self.spread[rows]
         spread = LossSpread(np.maximum(coin, 1e-9), self.phi[rows])
-        self._learn_errors(rows, cells[:, 0], mean - self.usual[rows], spread)
+        self._learn_errors(rows, cells[:, 0], mean - self.foreseen[rows], spread)
         week = correction(log.weeks, hour + 2, rows, calendar, spread)
         self.next_offset[rows], self.next_doubt[rows] = week.offset, week.doubt
         self.weekdays[rows] = week.weekdays
-        self.usual[rows] = np.nan
+        self.usual[rows] = self.foreseen[rows] = np.nan
 
     def _learn_errors(self, rows: slice, n: Floats, error: Floats, spread: LossSpread) -> None:
         learned = self.level_error(rows).learn(n, error, spread.noise)

@@ -20,17 +20,18 @@ def test_what_is_heard(path):
         expected.alert for expected in story.expect
     ), [event.alert.evidence.sentence for event in opened]
     for expected in story.expect:
-        for event in heard:
-            if event.change != "renotified" and event.alert.name == expected.alert:
-                _compare(event, expected, (START + story.history) * 60.0)
+        told = [event for event in heard if is_of(event, expected)]
+        assert told
+        for event in told:
+            minutes = (event.at - (START + story.history) * 60.0) / 60.0
+            due = expected.resolves if event.change == "resolved" else expected.opens
+            assert due is not None
+            assert due[0] <= minutes <= due[1]
 
 
-def _compare(event, expected, start):
-    minutes = (event.at - start) / 60.0
-    if event.change == "resolved":
-        assert expected.resolves is not None
-        assert expected.resolves[0] <= minutes <= expected.resolves[1]
-        return
-    assert expected.opens[0] <= minutes <= expected.opens[1]
+def is_of(event, expected) -> bool:
+    """True for a change that the story expects of this alert."""
     evidence = event.alert.evidence
-    assert expected.says in f"{evidence.sentence}\n{evidence.detail}"
+    text = f"{evidence.sentence}\n{evidence.detail}"
+    of_alert = event.change != "renotified" and event.alert.name == expected.alert
+    return of_alert and expected.says in text
