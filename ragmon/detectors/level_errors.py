@@ -1,4 +1,4 @@
-"""How far the level expected of each stream is wrong, learned from how wrong it lately was.
+"""Errors of the level expected of each stream, learned from how wrong it lately was.
 
 The level expected of an hour is compared with the level it had. What their difference scatters
 beyond chance is how much days and hours of this stream differ: a stream whose days are alike is
@@ -32,14 +32,14 @@ _LIMIT = math.log(MONTH_MINUTES)
 
 
 class LevelError(Struct, frozen=True):
-    """What was learned of the errors of the levels of some streams; shapes (streams,)."""
+    """Knowledge of the errors of the levels of some streams; shapes (streams,)."""
 
     variance: Floats  # of the level beyond chance; below zero by chance
     worth: Floats  # hours without chance that would tell as much
     hours: Floats  # learned from; older ones fade
 
     def learn(self, n: Floats, error: Floats, noise: Floats) -> "LevelError":
-        """What is known after one hour more.
+        """Knowledge after one hour more.
 
         Args:
             n: observations in the hour.
@@ -72,7 +72,7 @@ class LevelError(Struct, frozen=True):
 
 
 def room(error: Floats, noise: Floats, rate: Floats, z: float, least: float) -> Floats:
-    """What a level may be exceeded by without counting, (streams,).
+    """Margin above a level that does not count, (streams,).
 
     Args:
         error: standard error of the level.

@@ -212,7 +212,7 @@ class References(Arrays):
         self.level_hours[rows] = learned.hours
 
     def level_error(self, rows: slice = slice(None)) -> LevelError:
-        """What is known of the errors of the levels of some streams."""
+        """Knowledge of the errors of the levels of some streams."""
         return LevelError(self.level_variance[rows], self.level_worth[rows], self.level_hours[rows])
 
     def _learn_scatter(self, rows: slice, ratios: Floats) -> None:
