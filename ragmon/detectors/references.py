@@ -3,7 +3,8 @@
 u0 = m + max(delta / 5, z e - what is no evidence in a day), e² = m(1-m) r phi / n +
 tau² (1 + 1/D): the level, the sampling error of the reference, and how much days differ from one
 another. phi is how much more minutes scatter than independent losses would; r how much less a
-fraction scatters than a coin.
+fraction scatters than a coin. Before a whole day was seen, tau is a guess and the margin is
+max(delta, z e).
 """
 
 from collections.abc import Sequence
@@ -257,6 +258,8 @@ class References(Arrays):
         between = np.where(unseen, 2.0 * _UNSEEN**2, learned)
         error = np.sqrt(level.error_variance(noise, between) + self.doubt)
         expected = np.maximum(level.mean + self.offset, 0.0)
+        known = room(error, noise, level.rate, options.z, _LEAST_ROOM * options.delta)
+        guessed = np.maximum(options.delta, options.z * error)
         moments = {
             "n": level.n,
             "mean": expected,
@@ -264,8 +267,7 @@ class References(Arrays):
             "days": level.days,
             "spread": spread,
             "phi": phi,
-            "tolerated": expected
-            + room(error, noise, level.rate, options.z, _LEAST_ROOM * options.delta),
+            "tolerated": expected + np.where(unseen, guessed, known),
             "ready": level.n >= ENOUGH,
             "unseen": unseen,
         }
