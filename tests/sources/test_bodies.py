@@ -318,10 +318,10 @@ def test_a_record_larger_than_any_query_is_refused_before_it_is_decoded(content_
     "body",
     [
         pytest.param(b'{"answer":"%s"}' % (rb"{\"a\": [1, 2]}, " * 40_000), id="JSON as text"),
-        pytest.param(b'{"embedding":[%s0.25]}' % (b"0.25," * 200_000), id="embeddings"),
+        pytest.param(b'{"vectors":[%s0.25]}' % (b"0.25," * 200_000), id="numbers"),
     ],
 )
-def test_long_texts_and_vectors_pass(body):
+def test_long_texts_and_lists_of_numbers_pass(body):
     assert len(body) > bodies._WIDE
     terms = Terms(1e9, Bounds(0.0, 2e9), 10, MemoryReservation(MemoryBudget(1 << 40)))
     (part,) = decode_body(Decoder(QueryRecord), body, "", terms)

@@ -4,6 +4,7 @@ import re
 import sqlite3
 import threading
 
+from ragmon.judges.llm import LruCache
 from ragmon.stores.sqlite.erasure import SqliteBlockErasure
 from tests.daemon.erasure.test_requests import JANE, forget, send
 from tests.support.daemons import running
@@ -42,8 +43,8 @@ def test_blocks_are_compressed_beside_the_writer(tmp_path, monkeypatch):
 def test_replies_of_the_language_model_are_let_go(tmp_path):
     llm = {"judge__llm__base_url": "http://127.0.0.1:9/v1", "judge__llm__model": "m"}
     with running(tmp_path / "data", **llm) as site:
-        [let_go] = site.daemon._engine.on_erased
-        cache = let_go.__self__
+        owners = [let_go.__self__ for let_go in site.daemon._engine.on_erased]
+        (cache,) = (owner for owner in owners if isinstance(owner, LruCache))
         cache.put(b"key", b"jane lives in a lane")
         forget(site, f"/v1/users/{JANE}")
         assert cache.get(b"key") is None
