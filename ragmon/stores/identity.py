@@ -1,7 +1,7 @@
 """Index of the stored query ids, at a cost that does not grow with how many there are.
 
 A B-tree on random ids dirties one page a record. Here the hashes of the newest records wait in
-a dictionary; every ``RUN`` of them is sorted and written once as a run of packed pages, and a
+memory; every ``RUN`` of them is sorted and written once as a run of packed pages, and a
 Bloom filter in memory answers for the runs, so that a new id almost never touches the disk.
 """
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ragmon.errors import StoreCorruptError
 from ragmon.stores.damage import Damage
+from ragmon.stores.recent_hashes import RecentHashes
 
 Hashes = NDArray[np.uint64]
 
@@ -175,7 +176,7 @@ class IdIndex:
         self._runs = table
         self._table = blocks
         self._damage = damage
-        self._tail: dict[int, int] = {}
+        self._tail = RecentHashes()
         self._generations: list[tuple[Filter, list[int]]] = []  # oldest first, with their runs
         self._indexed_to = 0
         self._load()
@@ -187,19 +188,17 @@ class IdIndex:
 
     @property
     def run_due(self) -> bool:
-        """True when the dictionary has grown to a run."""
+        """True when as many wait as make a run."""
         return len(self._tail) >= RUN
 
     def add(self, hashes: Hashes, first_sequence: int) -> None:
         """Remember records just committed."""
-        self._tail.update(
-            zip(hashes.tolist(), range(first_sequence, first_sequence + len(hashes)), strict=True)
-        )
+        self._tail.add(hashes, first_sequence)
 
     def find_many(self, hashes: Hashes) -> list[int | None]:
         """Sequence numbers of those that are stored; most are not, which costs little."""
-        tail, holds = self._tail, remembering(self._table)
-        sequences: list[int | None] = [tail.get(each) for each in hashes.tolist()]
+        holds = remembering(self._table)
+        sequences = self._tail.get_many(hashes)
         for at, sequence in enumerate(sequences):
             if sequence is not None and not holds(sequence):
                 sequences[at] = None
@@ -212,10 +211,10 @@ class IdIndex:
     def find(self, query_hash: int) -> int | None:
         """Sequence number of one of them; the newest runs are asked first."""
         holds = self._table.holds
-        sequence = self._tail.get(query_hash)
+        one = np.array([query_hash], dtype=np.uint64)
+        sequence = self._tail.get_many(one)[0]
         if sequence is not None and holds(sequence):
             return sequence
-        one = np.array([query_hash], dtype=np.uint64)
         for filter_, runs in reversed(self._generations):
             if filter_.may_hold(one)[0]:
                 sequence = self._find_in_runs(runs, query_hash, holds)
@@ -224,13 +223,12 @@ class IdIndex:
         return None
 
     def write_run(self) -> None:
-        """Move the dictionary into a run on disk."""
-        hashes = np.fromiter(self._tail.keys(), dtype=np.uint64, count=len(self._tail))
-        sequences = np.fromiter(self._tail.values(), dtype=np.int64, count=len(self._tail))
+        """Move those that wait into a run on disk."""
+        hashes, sequences = self._tail.entries()
         run = int(sequences.max())
         self._store_run(run, hashes, sequences)
         self._remember(run, hashes)
-        self._tail = {}
+        self._tail.clear()
         self._indexed_to = run + 1
 
     def _store_run(self, run: int, hashes: Hashes, sequences: NDArray[np.int64]) -> None:

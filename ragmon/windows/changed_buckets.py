@@ -14,7 +14,7 @@ from ragmon.windows.latency_bucket import BucketState
 from ragmon.windows.snapshot import BucketContent, SavedBucket, SeriesNames, dump_bucket
 from ragmon.windows.sparse import Cells
 
-_AHEAD_BYTES = 16 << 20  # that are made beforehand; after a back-fill there may be a hundred MB
+_AHEAD_BYTES = 6 << 20  # that are made beforehand: what 500 series change in a minute
 
 
 class _Copy(NamedTuple):

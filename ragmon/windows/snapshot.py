@@ -240,7 +240,7 @@ def _dump_fine(windows: Windows, numbers: NDArray[np.int64]) -> _Fine:
     totals = windows.totals
     # Of pipelines alone, so that the rows of slices are not copied.
     positions = np.flatnonzero(totals.latency[numbers].any(axis=(1, 2)))
-    fine = totals.fine[numbers[positions]].reshape(len(positions), PER_FINE)
+    fine = totals.fine.of(numbers[positions]).reshape(len(positions), PER_FINE)
     row, within = np.nonzero(fine)
     return _Fine(
         exponential.SCHEMA,
@@ -260,7 +260,7 @@ def _load_fine(
     if fine is None or (fine.schema, fine.first, fine.size) != layout:
         counted = kept[totals.latency[kept].any(axis=(1, 2))]
         edges_s = LATENCY_EDGES_MS / 1000
-        totals.fine[counted] = exponential.from_classic(totals.latency[counted], edges_s)
+        totals.fine.put(counted, exponential.from_classic(totals.latency[counted], edges_s))
         return
     numbers, end = np.full(len(known), -1), len(known) * PER_FINE
     numbers[known] = kept
@@ -271,7 +271,7 @@ def _load_fine(
         raise ValueError("counters of histograms that are in no series")
     there = numbers[position] >= 0
     stage, counter = np.divmod(within[there], exponential.SIZE)
-    totals.fine[numbers[position[there]], stage, counter] = counts[there]
+    totals.fine.put_counters(numbers[position[there]], stage, counter, counts[there])
 
 
 class SeriesNames:

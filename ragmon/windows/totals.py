@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ragmon.signals import latency
 from ragmon.stats import exponential
+from ragmon.windows.fine_histograms import FineHistograms
 from ragmon.windows.row_layout import RowLayout
 
 LATENCY_EDGES_MS = np.array(
@@ -52,8 +53,7 @@ class TotalsCopy(Struct, frozen=True):
 class Totals:
     """Cumulative rows of each series, and histograms.
 
-    The last bin of a classic one is +Inf; ``fine`` has the buckets of ``stats.exponential``, and
-    takes memory for pipelines only, since slices never touch their rows.
+    The last bin of a classic one is +Inf; ``fine`` has the buckets of ``stats.exponential``.
 
     Args:
         capacity: series.
@@ -67,7 +67,7 @@ class Totals:
         self.queries = self.rows[:, layout.queries]  # a view, (capacity,)
         self.sampled = np.zeros((capacity, scores, 2))  # weights of the scored answers; times score
         self.latency = np.zeros((capacity, STAGES, len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
-        self.fine = np.zeros((capacity, STAGES, exponential.SIZE), dtype=np.int64)
+        self.fine = FineHistograms(capacity, STAGES)
         self.score = np.zeros((capacity, len(SCORE_EDGES) + 1), dtype=np.int64)
 
     def observe(
@@ -85,7 +85,7 @@ class Totals:
             values, of_series = latency_ms[known, stage], series[known]
             bins = np.searchsorted(LATENCY_EDGES_MS, values)
             np.add.at(self.latency[:, stage], (of_series, bins), 1)
-            np.add.at(self.fine[:, stage], (of_series, exponential.places(values / 1000)), 1)
+            self.fine.add(of_series, stage, exponential.places(values / 1000))
         known = ~np.isnan(score)
         np.add.at(self.score, (series[known], np.searchsorted(SCORE_EDGES, score[known])), 1)
 
@@ -98,7 +98,7 @@ class Totals:
             self.sampled[:count].copy(),
             places,
             self.latency[at],
-            self.fine[at],
+            self.fine.of(at),
             self.score[at],
         )
 
@@ -107,6 +107,5 @@ class Totals:
         self.rows[series] = 0.0
         self.sampled[series] = 0.0
         self.latency[series] = 0
-        counted = [at for at in series if self.fine[at].any()]
-        self.fine[counted] = 0  # not the others: writing would take their memory
+        self.fine.clear(series)
         self.score[series] = 0

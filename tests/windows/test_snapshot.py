@@ -54,7 +54,8 @@ def contents(held: Windows, now: float = NOON) -> dict[tuple[float, SeriesKey], 
 
 
 def totals(held: Windows) -> dict[SeriesKey, tuple]:
-    arrays = (held.totals.rows, held.totals.latency, held.totals.fine, held.totals.score)
+    fine = held.totals.fine.of(range(held.series.capacity))
+    arrays = (held.totals.rows, held.totals.latency, fine, held.totals.score)
     return {
         key: tuple(array[at].tolist() for array in arrays)
         for key, at in held.series.keys.items()
@@ -108,9 +109,9 @@ def test_a_store_without_fine_histograms_goes_on_with_its_classic_counts():
     load_totals(again, msgspec.msgpack.encode(saved[:-1]))
     at = again.series.keys[SeriesKey("default")]
     again.fold(PIPELINE.observe([record("q", latency_ms=Latency(total=20))]))
-    assert again.totals.fine[at, 0].sum() == again.totals.latency[at, 0].sum() == 3
+    assert again.totals.fine.of([at])[0, 0].sum() == again.totals.latency[at, 0].sum() == 3
     counters = places(np.array([0.01, 0.02, 0.1]))  # the upper bounds of the classic ones
-    assert np.flatnonzero(again.totals.fine[at, 0]).tolist() == counters.tolist()
+    assert np.flatnonzero(again.totals.fine.of([at])[0, 0]).tolist() == counters.tolist()
 
 
 @pytest.mark.parametrize(
