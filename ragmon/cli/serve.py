@@ -24,7 +24,11 @@ def run(args: argparse.Namespace) -> int:
     settings = flags.settings(args).settings
     configure(settings.log.format, settings.log.level)
     clock = SystemClock()
-    if not settings.replica.standby:
+    if settings.replica.role == "worker":
+        from ragmon.daemon.worker import Worker  # noqa: PLC0415 - as above
+
+        Worker(settings, clock).run()
+    elif not settings.replica.standby:
         Daemon(settings, clock).run()
     elif place := take_place(settings, clock):
         Daemon(settings, clock, place).run()

@@ -12,7 +12,7 @@ from ragmon.signals import CustomJudge, SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 from ragmon.stores import Reader
 from ragmon.stores.copying import check_complete
-from ragmon.stores.ports import Store
+from ragmon.stores.ports import ShardSet, Store
 from ragmon.web.browsers import is_loopback
 from ragmon.windows import Windows
 
@@ -62,6 +62,53 @@ def open_store(settings: Settings, *, waits: bool = True) -> Store:
         store.close()
         raise
     return store
+
+
+def shared_source(settings: Settings) -> int | None:
+    """Index of the source whose partitions workers share; None in a process that does it all.
+
+    Raises:
+        SettingsError: there is none, or the store is for one process.
+    """
+    role = settings.replica.role
+    if role == "all":
+        return None
+    module, _ = resolve("ragmon.stores", "store", settings.store)
+    if not hasattr(module, "open_shards"):
+        raise SettingsError(
+            f"replica.role {role} needs a store that several processes share",
+            hint="Set store.kind: postgresql",
+        )
+    for name in ("max_disk", "pipelines"):
+        if getattr(settings.retention, name):
+            raise SettingsError(
+                f"retention.{name} does not reach what workers store (replica.role {role})",
+                hint=f"Bound it by retention.records, and take retention.{name} out",
+            )
+    shared = []
+    for at, source in enumerate(settings.sources):
+        source_module, options = resolve("ragmon.sources", f"sources.{at}", source)
+        if hasattr(source_module, "build_shared") and getattr(options, "format", "") == "queries":
+            shared.append(at)
+    if len(shared) != 1:
+        raise SettingsError(
+            f"replica.role {role} needs one source of kind kafka with the format queries,"
+            f" and there are {len(shared)}",
+            hint="Send queries and what follows them to one topic, keyed by the query's id",
+        )
+    return shared[0]
+
+
+def open_shards(settings: Settings) -> ShardSet:
+    """Shards of the configured store, for a worker.
+
+    Raises:
+        SettingsError: options that the store does not know.
+        StoreError: the store cannot be opened.
+    """
+    module, options = resolve("ragmon.stores", "store", settings.store)
+    shards: ShardSet = module.open_shards(options)
+    return shards
 
 
 def open_reader(settings: Settings) -> Reader:

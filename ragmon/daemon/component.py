@@ -13,6 +13,7 @@ from ragmon.backups.s3 import s3_place
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.audit import AuditLog
+from ragmon.daemon.build import shared_source
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.log_metrics import watch_logs, watch_tools
 from ragmon.daemon.schedule import Schedule
@@ -59,7 +60,7 @@ def loops_of(component: Component) -> Sequence[Supervised]:
 
 
 def build_sources(context: Context, spans: SpanSink, scores: ScoreReader) -> list[Source]:
-    """The configured sources besides HTTP.
+    """The configured sources besides HTTP, and besides one that workers read.
 
     Args:
         context: of the daemon.
@@ -85,7 +86,10 @@ def build_sources(context: Context, spans: SpanSink, scores: ScoreReader) -> lis
         scores=scores,
     )
     sources: list[Source] = []
+    shared = shared_source(context.settings)
     for at, entry in enumerate(context.settings.sources):
+        if at == shared:
+            continue
         module, options = resolve("ragmon.sources", f"sources.{at}", entry)
         sources.append(module.build(options, source_context))
     watch_logs(context.own, sources)

@@ -32,6 +32,7 @@ from ragmon.daemon.documents import LiveDocuments
 from ragmon.daemon.ending import BoundedSteps, Ending, begin, ends_within
 from ragmon.daemon.erasure.requests import ErasureRequests
 from ragmon.daemon.erasure.retention import PipelineRetention
+from ragmon.daemon.following import build_following
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
@@ -333,12 +334,14 @@ class Daemon:
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""
+        alerting = self._alerting
         return [
             MemoryWatch(self._memory, self._clock),
             *self._access.components(),
             self._delivery,
             self._alerting,
             self._baselines,
+            *build_following(self._engine, self.settings, self._clock, self._context.own, alerting),
             *self._sources,
             self._traces,
             self._erasures,

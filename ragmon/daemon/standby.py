@@ -41,8 +41,8 @@ EVERY_S = 1.0
 """Between two attempts to open the store."""
 
 _RELOAD_EVERY = 60  # attempts, after which certificates are read again
-_TEXT = "text/plain; charset=utf-8"
-_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+TEXT_TYPE = "text/plain; charset=utf-8"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -92,9 +92,9 @@ class StandbyAnswers:
         """Answer one request, or have it answered."""
         path = scope["path"]
         if path == "/livez":
-            await _send_text(send, "ok\n", _TEXT)
+            await send_text(send, "ok\n", TEXT_TYPE)
         elif path == "/metrics":
-            await _send_text(send, generate_latest(self.registry).decode(), _METRICS)
+            await send_text(send, generate_latest(self.registry).decode(), METRICS_TYPE)
         elif path == "/readyz":
             await self._ready(scope, send)
         else:
@@ -110,7 +110,7 @@ class StandbyAnswers:
         if not url or header(scope, FORWARDED):
             await send_problem(send, self._nobody())
         elif await self._forwarder.is_ready(url):
-            await _send_text(send, f"ok: standby of {url}\n", _TEXT)
+            await send_text(send, f"ok: standby of {url}\n", TEXT_TYPE)
         else:
             detail = f"standby: the active ragmon at {url} is not ready; {self._standby.reason}"
             await send_problem(send, unavailable(detail, "standby"))
@@ -160,7 +160,7 @@ class Standby:
         Raises:
             StoreError: it cannot be opened, for another reason than that somebody has it.
         """
-        with _signals(self.stop):
+        with on_signals(self.stop):
             if not self._attempt(may_be_down=False):
                 certificates = build_certificates(self._settings.tls, OwnMetrics())
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -274,7 +274,7 @@ def _configured(
 
 
 @contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
+def on_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Have the process's signals call this, where they can: on the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -287,7 +287,8 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-async def _send_text(send: Send, text: str, media: str) -> None:
+async def send_text(send: Send, text: str, media: str) -> None:
+    """200, and the text."""
     body = text.encode()
     headers = [(b"content-type", media.encode()), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

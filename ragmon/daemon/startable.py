@@ -5,7 +5,7 @@ from pydantic import BaseModel
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.alerting.build import build_detection, build_timing
-from ragmon.daemon.build import build_pipeline, check_exposure
+from ragmon.daemon.build import build_pipeline, check_exposure, shared_source
 from ragmon.daemon.judging.build import check_judges
 from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
@@ -60,6 +60,7 @@ def check_startable(settings: Settings, clock: Clock) -> None:
     build_timing(settings)
     build_routes(settings, clock, settings.port)
     _check_sources(settings)
+    shared_source(settings)
     if settings.probes:
         from ragmon.daemon.probes.scheduler import plan  # noqa: PLC0415 - the whole evaluation
 

@@ -16,7 +16,7 @@ from ragmon.access import Pipelines
 from ragmon.asgi import unavailable
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
-from ragmon.loops import beat, wait_for
+from ragmon.loops import Loop, beat, wait_for
 from ragmon.privacy import Policy
 from ragmon.records import Draw, Feedback, Label, QueryRecord, Verdict
 from ragmon.stores.protocols import SpanRow
@@ -171,6 +171,23 @@ class Source(Protocol):
 
     def stop(self) -> None:
         """End; what was submitted is still answered."""
+        ...
+
+
+class PartitionedSource(Source, Protocol):
+    """A running source whose partitions several processes share."""
+
+    loop: Loop
+    last_turn_at: float | None  # monotonic seconds of the last turn that succeeded
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one loop."""
+        ...
+
+    @property
+    def partitions(self) -> list[int]:
+        """Those that this process has; for any thread."""
         ...
 
 

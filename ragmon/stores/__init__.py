@@ -132,6 +132,13 @@ class JournalEntry(NamedTuple):
     change: bytes | Restatement  # packed observations, or what became known of some
 
 
+class ShardProgress(NamedTuple):
+    """Progress of the owner of a shard."""
+
+    position: Position
+    complete_until: float | None  # unix seconds: of the log's messages until then none is missing
+
+
 class WindowSource(Protocol):
     """The saved windows, and what they do not hold yet."""
 

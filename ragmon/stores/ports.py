@@ -6,12 +6,22 @@ The ``Lease`` says who may count, judge and send. ``ragmon.stores.Reader`` reads
 An embedded store has one shard, number 0, and all of it in one file.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ragmon.loops import Loop
 from ragmon.records import Position, Positions
-from ragmon.stores import Commit, Hashes, Migration, Reader, Recovery, Waiting, WindowSource
+from ragmon.stores import (
+    Commit,
+    Hashes,
+    JournalEntry,
+    Migration,
+    Reader,
+    Recovery,
+    ShardProgress,
+    Waiting,
+    WindowSource,
+)
 from ragmon.stores.copying import StoredTables
 from ragmon.stores.damage import Damage
 from ragmon.stores.erasure import BlockErasure, ErasureRequestLog
@@ -211,6 +221,63 @@ class Lease(Protocol):
         ...
 
 
+class Follower(Protocol):
+    """A view of what other processes commit; for one thread."""
+
+    def progress(self) -> Mapping[int, ShardProgress]:
+        """Progress of the owners of the other shards."""
+        ...
+
+    def follow(self, after: Positions) -> Iterator[JournalEntry | dict[int, ShardProgress]]:
+        """Entries committed after these positions, then the progress of the shards with them.
+
+        All of it is read from one moment. It ends early, and the lease is lost, where the store
+        went back to before one of the positions.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the view."""
+        ...
+
+
+class ShardSet(Protocol):
+    """Shards of a store that several processes write; for one thread."""
+
+    @property
+    def is_shared(self) -> bool:
+        """True once an evaluator has let workers take shards."""
+        ...
+
+    @property
+    def fenced(self) -> int:
+        """Writes that were refused because another process owns the shard."""
+        ...
+
+    def take(self, number: int) -> Shard:
+        """Own a shard, and read what is kept in memory of it.
+
+        Whoever had it can write it no more: its commits end with StoreFencedError.
+        """
+        ...
+
+    def let_go(self, number: int) -> None:
+        """Write a shard no more; whoever takes it next goes on where it is."""
+        ...
+
+    def offset_before(self, source: str) -> bytes | None:
+        """The position of a source from when one process read all of it; None: none did."""
+        ...
+
+    def complete(self, until: Mapping[int, float]) -> None:
+        """Note up to which time of the log everything is committed, by shard."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all shards."""
+        ...
+
+
 class Store(Protocol):
     """An opened store with its ports, as ``build`` of ``ragmon.stores.<kind>`` returns it."""
 
@@ -222,6 +289,27 @@ class Store(Protocol):
     damage: Damage  # rows that cannot be read: skipped, counted
     loops: Sequence[Loop]  # that it runs itself
     name: str  # the same wherever it is opened, and of no other store
+
+    @property
+    def is_shared(self) -> bool:
+        """True once workers may take shards of it."""
+        ...
+
+    def share(self) -> None:
+        """Let workers take shards; it is not undone.
+
+        Raises:
+            StoreError: it is for one process.
+        """
+        ...
+
+    def follower(self) -> Follower:
+        """A view of what workers commit.
+
+        Raises:
+            StoreError: it is for one process.
+        """
+        ...
 
     def reader(self) -> Reader:
         """A view for another thread."""

@@ -57,3 +57,29 @@ def test_two_sources_that_would_move_the_same_position_are_refused(tmp_path):
     check(one, one.replace("topic: rag", "topic: other"), one.replace("}", ", group: two}"))
     with pytest.raises(SettingsError, match=r"sources\.2 and sources\.0 .*group ragmon in"):
         check(one, one.replace("rag", "other"), one)
+
+
+KAFKA = "{kind: kafka, brokers: ['127.0.0.1:1'], topic: rag}"
+OTHER = KAFKA.replace("rag", "more")
+POSTGRES = "{kind: postgresql, dsn: postgresql:///nowhere}"
+ROLES = [
+    pytest.param(
+        {"store": "{kind: sqlite}"}, "store.kind: postgresql", id="a store for one process"
+    ),
+    pytest.param({"sources": "[]"}, "there are 0", id="nothing to share"),
+    pytest.param({"sources": f"[{KAFKA}, {OTHER}]"}, "there are 2", id="two topics"),
+    pytest.param({"retention.max_disk": "1GB"}, "retention.max_disk", id="a limit of the disk"),
+    pytest.param(
+        {"retention.pipelines": "{hr: {records: 1d}}"}, "retention.pipelines", id="one pipeline"
+    ),
+]
+
+
+@pytest.mark.parametrize("role", ["worker", "evaluator"])
+@pytest.mark.parametrize(("flags", "reason"), ROLES)
+def test_what_workers_cannot_do_stops_them_and_their_evaluator(flags, reason, role, tmp_path):
+    shared = {"store": POSTGRES, "sources": f"[{KAFKA}]", "data_dir": str(tmp_path / "data")}
+    settings = load(None, shared | {"replica.role": role} | flags, {}).settings
+    with pytest.raises(SettingsError) as refused:
+        check_startable(settings, ManualClock(1e9))
+    assert reason in f"{refused.value} {refused.value.hint}"

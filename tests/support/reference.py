@@ -10,9 +10,12 @@ from prometheus_client.registry import Collector
 
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
+from ragmon.daemon.following import watch_following
+from ragmon.daemon.worker import watch_shards
 from ragmon.exposition.choice import MetricChoice
 from ragmon.exposition.counted import by_version
 from ragmon.exposition.gauges import Gauges
+from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.probes import ProbeMetrics
 from tests.support.daemons import running
 from tests.support.golden import GOLDEN
@@ -117,6 +120,11 @@ def _declared() -> Iterator[Family]:
             for collector in site.daemon._context.own.registry._collector_to_names:
                 yield from _of(collector)
     yield from _of(ProbeMetrics(lambda: ()))
+    roles = OwnMetrics()
+    watch_shards(roles, dict, lambda: 0.0)
+    watch_following(roles, lag_s=lambda: 0.0, complete_until=lambda: 0.0, stalled=lambda: 0.0)
+    for collector in roles.registry._collector_to_names:
+        yield from _of(collector)
 
 
 def _of(collector: Collector) -> Iterator[Family]:

@@ -88,6 +88,7 @@ class Alerting:
         self._alerts = engine.thread.bind(engine.state.alert_log())
         self._examples = build_examples(engine, settings.alerts.texts, context.clock)
         self._ending = False
+        self.is_listening = False  # to commits: what was committed before is buffered
         self._several = bool(
             settings.sources
         )  # with one source, the silence of a pipeline is enough
@@ -220,12 +221,14 @@ class Alerting:
         """Buffer what was committed after some positions, in steps between which others work."""
         columns = self._engine.pipeline.columns
         for entry in self._engine.state.follow(after):
-            feed(self._buffer, entry.change, columns)
+            if self._engine.has_counted(entry):  # the rest comes with the commits of others
+                feed(self._buffer, entry.change, columns)
             yield
             while self._buffer.records >= _MOST_RECORDS:
                 self._advance()
                 yield
         self._engine.committer.listen(self.on_commit)
+        self.is_listening = True
         while self._turn is not None:  # incomplete for its position: must not be saved
             self._advance()
             yield
@@ -245,7 +248,8 @@ class Alerting:
         clock = self._context.clock
         if self._turn is None:
             positions = self._engine.positions
-            steps = self.timeline.advance(self._buffer.take(), clock.now())
+            now = min(clock.now(), self._engine.frontier)  # a lag is no outage
+            steps = self.timeline.advance(self._buffer.take(), now)
             self._turn = _Turn(steps, positions)
         started = clock.monotonic()
         done = all(self._take(step) < started + _STEP_S for step in self._turn.steps)

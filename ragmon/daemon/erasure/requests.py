@@ -16,6 +16,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from ragmon.asgi import Problem
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.component import Context
 from ragmon.daemon.erasure.blocks import BlockEraser, ErasureCounts, owned
@@ -70,7 +71,15 @@ class ErasureRequests(LoopOwner):
         self.loop.stop(_STOP_S)
 
     async def request(self, subject: Subject, *, dry_run: bool) -> ErasureReceipt:
-        """Keep a request and begin; the receipt as it is now."""
+        """Keep a request and begin; the receipt as it is now.
+
+        Raises:
+            Problem: 400 where workers store queries, which this process does not erase.
+        """
+        if self._context.settings.replica.role != "all":
+            detail = "queries that workers stored cannot be erased one by one yet: shorten"
+            detail += " retention.records, or delete them in the database"
+            raise Problem(400, detail, reason="role")
         receipt = _new_receipt(subject, self._context.clock.now(), dry_run=dry_run)
         if dry_run:
             self._dry_number += 1

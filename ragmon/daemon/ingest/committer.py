@@ -5,7 +5,7 @@ a failed commit leaves no trace.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -30,10 +30,23 @@ from ragmon.repeats import RepeatTable
 from ragmon.sources import Submission
 from ragmon.stores import Commit, Waiting
 from ragmon.stores.ports import Shard
-from ragmon.windows import Windows
 from ragmon.windows.observations import Observations, pack
 
 _encode_into = msgspec.msgpack.Encoder().encode_into
+
+
+class WindowCounts(Protocol):
+    """Windows that count commits, or their stand-in where another process counts them."""
+
+    is_incomplete: bool
+
+    def fold(self, observations: Observations) -> None:
+        """Count a batch."""
+        ...
+
+    def restate(self, old: Observations, new: Observations) -> None:
+        """Replace what was counted of some records."""
+        ...
 
 
 class Fresh(NamedTuple):
@@ -69,7 +82,7 @@ class Committer:
         self,
         shard: Shard,
         pipeline: Pipeline,
-        windows: Windows,
+        windows: WindowCounts,
         exemplars: ExemplarStore,
         *,
         most_waiting: int,
@@ -160,6 +173,12 @@ class Committer:
             self._record_cache.discard(doubted.revised)
             self._count(doubted.counted.logged, doubted.counted.restated)
             self._tell(doubted.fresh, doubted.counted)
+
+    def follow(self, counted: Counted) -> None:
+        """Count what another process committed."""
+        self._count(counted.logged, counted.restated)
+        for listener in self._listeners:
+            self._try(listener, counted)
 
     def listen(self, listener: Callable[[Counted], None]) -> None:
         """Have a function called with what each commit adds, on the thread that commits."""

@@ -1,6 +1,7 @@
 """Store, windows and writer put together: what a restart rebuilds and a snapshot saves."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import structlog
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.daemon.ingest.changes import Restated
 from ragmon.daemon.ingest.committer import Committer, Counted
 from ragmon.daemon.ingest.counting import WindowCounting
 from ragmon.daemon.ingest.exemplars import ExemplarStore
@@ -20,10 +22,12 @@ from ragmon.loops import beat
 from ragmon.pipeline import Pipeline
 from ragmon.records import ONLY_SHARD, Position, Positions
 from ragmon.repeats import MOST_QUESTIONS, Asked
+from ragmon.stores import JournalEntry, Restatement
 from ragmon.stores.ports import Store
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows import Windows
 from ragmon.windows.changed_buckets import ChangedBuckets
+from ragmon.windows.observations import unpack
 from ragmon.windows.snapshot import dump_totals
 
 _decode_asked = msgspec.msgpack.Decoder(Asked).decode
@@ -54,6 +58,7 @@ class Engine:
     Once the writer runs, ``thread`` is the way to the methods, the windows and the store.
     """
 
+    frontier = math.inf  # unix seconds: of what workers log until then, nothing is missing
     _taken: WindowSnapshot | None = None  # begun, and not saved yet
     _is_paused = False  # snapshots are
     _is_replaced = False  # the windows are not those of the last snapshot
@@ -121,6 +126,30 @@ class Engine:
     def positions(self) -> Positions:
         """The place up to which the windows have counted, by shard; their own to its end."""
         return {**self.counting.positions, self.shard.number: self.shard.position}
+
+    def has_counted(self, entry: JournalEntry) -> bool:
+        """True for an entry of the journal that the windows hold."""
+        if entry.shard == self.shard.number:
+            return True
+        counted = self.counting.positions.get(entry.shard, Position())
+        if isinstance(entry.change, Restatement):
+            return entry.position.restatement <= counted.restatement
+        return entry.position.sequence <= counted.sequence
+
+    def follow(self, entries: Sequence[JournalEntry]) -> None:
+        """Count what other processes committed, each entry once; on the writer's thread."""
+        columns = self.pipeline.columns
+        for entry in entries:
+            if self.has_counted(entry):
+                continue
+            self.counting.positions[entry.shard] = entry.position
+            change = entry.change
+            if isinstance(change, Restatement):
+                restated = Restated((), unpack(change.old, columns), unpack(change.new, columns))
+                self.committer.follow(Counted(None, restated, []))
+            else:
+                self.committer.follow(Counted(unpack(change, columns), Restated(), []))
+        self.writer.stats.version += 1
 
     def restore(self) -> int:
         """Load the last snapshot and count what came after it; returns how many records."""

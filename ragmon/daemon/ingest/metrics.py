@@ -38,6 +38,13 @@ STORE_UP_HELP = (
     "runbook RagmonStoreDown. Always 1 where the store is embedded."
 )
 
+FENCED = "ragmon_fenced"
+FENCED_HELP = (
+    "Writes to the store that were refused because another process has taken over: commits "
+    "(shard), and windows, alerts and notifications (evaluator). A few at a take-over are what "
+    "keeps everything counted once; an evaluator then ends, a worker joins its group again."
+)
+
 
 def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     """Have the engine asked at each scrape."""
@@ -116,10 +123,8 @@ def watch_lease(own: OwnMetrics, store: Store) -> None:
     )
     own.watch(STORE_UP, STORE_UP_HELP, lambda: float(store.lease.is_reachable))
     own.watch_each_total(
-        "ragmon_fenced",
-        "Writes to the store that were refused because another process has taken over: commits "
-        "(shard), and windows, alerts and notifications (evaluator). A few at a take-over are what "
-        "keeps everything counted once; this process then ends.",
+        FENCED,
+        FENCED_HELP,
         "what",
         store.fenced,
     )

@@ -6,7 +6,9 @@ records before them, and Kafka's own are ignored, so that nothing that dies repe
 
 from ragmon.sources import SourceContext
 from ragmon.sources.kafka.client import KafkaLog, require_client
+from ragmon.sources.kafka.group import GroupLog
 from ragmon.sources.kafka.options import Options, consumer_settings
+from ragmon.sources.kafka.shared import PartitionShards, SharedSource
 from ragmon.sources.kafka.source import KafkaSource
 
 
@@ -24,6 +26,12 @@ def check(options: Options) -> None:
 def position(options: Options) -> str:
     """Name of the position that a source keeps; two sources of one daemon cannot share it."""
     return f"group {options.group} in topic {options.topic}"
+
+
+def build_shared(options: Options, context: SourceContext, shards: PartitionShards) -> SharedSource:
+    """A source that reads the partitions which the group gives to this process."""
+    require_client()
+    return SharedSource(options, context, shards, lambda membership: GroupLog(options, membership))
 
 
 def build(options: Options, context: SourceContext) -> KafkaSource:

@@ -1,7 +1,7 @@
 """Partitions that this process reads, and where it is in each of them.
 
-Here all of a topic, assigned by hand: one process owns the one shard. Positions are those of the
-store alone; what Kafka remembers for the group is for its tools.
+All of a topic where one process reads it, else those that the group gave to this one. Positions
+are those of the store alone; what Kafka remembers for the group is for its tools.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +45,15 @@ class Assignment:
         self.positions.update((number, self._load(number)) for number in added)
         return bool(added)
 
+    def add(self, number: int, stored: bytes | None) -> KafkaPosition:
+        """Take one partition, where the store has it; the oldest message without a position."""
+        position = self.positions[number] = self._at(stored)
+        return position
+
+    def remove(self, number: int) -> None:
+        """Take a partition no longer."""
+        self.positions.pop(number, None)
+
     def reading(self) -> dict[int, KafkaPosition]:
         """Partitions that are read, from where."""
         return {number: each for number, each in self.positions.items() if not each.stopped}
@@ -75,19 +84,22 @@ class Assignment:
 
     def packed(self, positions: Mapping[int, KafkaPosition]) -> Sequence[tuple[str, bytes]]:
         """Positions as they are committed."""
-        return [(self._key(number), pack(each)) for number, each in positions.items()]
+        return [(self.key(number), pack(each)) for number, each in positions.items()]
 
     def take(self, positions: Mapping[int, KafkaPosition]) -> None:
         """Go on from positions that are durable."""
         self.positions.update(positions)
 
+    def key(self, number: int) -> str:
+        """Name under which the position of a partition is stored."""
+        return f"{self._name}:{number}"
+
     def _load(self, number: int) -> KafkaPosition:
-        stored = self._stored(self._key(number))
+        return self._at(self._stored(self.key(number)))
+
+    def _at(self, stored: bytes | None) -> KafkaPosition:
         if stored is None:
             return KafkaPosition(_OLDEST, self.identity)
         position = unpack(stored)
         cause = position.identity.difference(self.identity)
         return position if cause is None else replace(position, stopped=cause)
-
-    def _key(self, number: int) -> str:
-        return f"{self._name}:{number}"

@@ -5,6 +5,7 @@ It needs the extra ``cluster``.
 
 import logging
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -61,8 +62,12 @@ def require_client() -> Any:
 class KafkaLog:
     """See ``PartitionedLog`` for what the methods promise."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, more: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Connect, in the background.
+
+        Args:
+            options: of the source.
+            more: settings of the consumer, by librdkafka's names.
 
         Raises:
             SettingsError: librdkafka knows no such option, or a file is missing.
@@ -75,7 +80,7 @@ class KafkaLog:
         common = {"error_cb": self._note, "logger": _silent_logger()}
         try:
             self._consumer = self._kafka.Consumer(
-                consumer_settings(options) | common | {"on_commit": self._shown}
+                consumer_settings(options) | common | dict(more) | {"on_commit": self._shown}
             )
             self._admin = self._kafka.admin.AdminClient(client_settings(options) | common)
         except self._kafka.KafkaException as error:

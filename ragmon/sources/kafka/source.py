@@ -7,7 +7,7 @@ failed batch loses it without an error anywhere.
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -15,13 +15,13 @@ from ragmon.errors import OverloadedError, RemoteError, SettingsError
 from ragmon.loops import Loop, LoopOptions, LoopOwner, beat, wait_for
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome
 from ragmon.sources.kafka.assignment import Assignment
+from ragmon.sources.kafka.batches import REMEDIES, SOURCE, Due, count_refusals, leader_epoch
 from ragmon.sources.kafka.lag import Lag, LogFigures
 from ragmon.sources.kafka.log import Fetched, LogMessage, OpenLog, PartitionedLog
 from ragmon.sources.kafka.messages import MessageBatch, MessageDecoder
 from ragmon.sources.kafka.options import Options
 from ragmon.sources.kafka.positions import Cause, KafkaPosition
 
-SOURCE = "kafka"
 _MOST_MESSAGES = 4_000  # of one commit
 _MOST_BYTES = 8 << 20
 _FIRST_FETCH = 10  # messages, until their size is known
@@ -32,14 +32,6 @@ _SHOW_EVERY_S = 5.0
 _MEASURE_EVERY_S = 1.0
 _LONGEST_PAUSE_S = 30.0  # of brokers that do not answer
 _END_S = 1.5
-_LOGGED = 20  # refused messages of one batch
-
-_REMEDIES: Mapping[Cause, str] = {
-    "gap": "Kafka deleted messages before they were read; set on_gap: report to go on",
-    "went_back": "the log lost messages that were read; read it anew under another group",
-    "topic_made_anew": "the topic was deleted and made again; read it under another group",
-    "another_cluster": "brokers leads to another cluster; mend it, or take another group",
-}
 
 
 class KafkaSource(LoopOwner):
@@ -67,7 +59,7 @@ class KafkaSource(LoopOwner):
         self._connection: PartitionedLog | None = None
         self._lag = Lag()
         self._largest = 0  # bytes of the largest message of the last batch
-        self._due = _Due(context.clock.monotonic)
+        self._due = Due(context.clock.monotonic)
         self._log = structlog.get_logger("kafka").bind(topic=options.topic)
         self.loop = Loop(
             options.name,
@@ -138,7 +130,7 @@ class KafkaSource(LoopOwner):
     def _assign(self, log: PartitionedLog) -> None:
         log.assign(self.assignment.reading())
         causes = Counter(self.assignment.stopped().values())
-        self.figures.stopped = {cause: causes.get(cause, 0) for cause in _REMEDIES}
+        self.figures.stopped = {cause: causes.get(cause, 0) for cause in REMEDIES}
 
     def _look_after(self, log: PartitionedLog) -> None:
         """Notice a topic that was made anew or got more partitions; show Kafka the position."""
@@ -161,20 +153,26 @@ class KafkaSource(LoopOwner):
         lost_place: list[int] = []
         cut_off: list[int] = []
         size = 0
-        while len(messages) < _MOST_MESSAGES and size < _MOST_BYTES and not lost_place:
+        while self._has_room(len(messages), size) and not lost_place:
             left_s = deadline - clock.monotonic()
             if left_s <= 0.0 or self.loop.stopping.is_set():
                 break
             fetched = log.fetch(self._room(len(messages), size), left_s)
-            beat()
             messages += fetched.messages
             lost_place += fetched.lost_place
             cut_off += fetched.cut_off
-            sizes = [len(message.value() or b"") for message in fetched.messages]
-            if sizes:
-                size += sum(sizes)
-                self._largest = max(sizes)
+            size += self._size_of(fetched.messages)
         return Fetched(messages, lost_place, cut_off)
+
+    def _has_room(self, messages: int, size: int) -> bool:
+        return messages < _MOST_MESSAGES and size < _MOST_BYTES
+
+    def _size_of(self, messages: Sequence[LogMessage]) -> int:
+        """Bytes of messages that were just fetched; the largest tells how many to ask for."""
+        beat()
+        sizes = [len(message.value() or b"") for message in messages]
+        self._largest = max(sizes, default=self._largest)
+        return sum(sizes)
 
     def _room(self, messages: int, size: int) -> int:
         """Messages to ask for, so that large ones do not fill the memory."""
@@ -185,11 +183,11 @@ class KafkaSource(LoopOwner):
 
     def _commit(self, log: PartitionedLog, batch: MessageBatch) -> None:
         ends = {
-            partition: (message.offset() + 1, _epoch(message))
+            partition: (message.offset() + 1, leader_epoch(message))
             for partition, message in batch.last.items()
         }
         self._keep(log, batch, self.assignment.moved(ends))
-        self._count(batch)
+        count_refusals(self._context, self.figures, batch, self._log)
         for partition, message in batch.last.items():
             self._lag.note(partition, message.timestamp()[1] / 1e3)
 
@@ -288,53 +286,15 @@ class KafkaSource(LoopOwner):
             partition=partition,
             offset=position.offset,
             cause=cause,
-            remedy=_REMEDIES[cause],
+            remedy=REMEDIES[cause],
         )
         self._assign(log)
-
-    def _count(self, batch: MessageBatch) -> None:
-        counters, now = self._context.counters, self._context.clock.now()
-        self.figures.unkeyed += batch.unkeyed
-        for reason, count in Counter(each.error.reason for each in batch.refusals).items():
-            counters.rejected(SOURCE, reason, count)
-        for refusal in batch.refusals[:_LOGGED]:
-            error = refusal.error
-            counters.note_refusal(SOURCE, error.reason, now, refusal.text)
-            self._log.warning(
-                "message_refused",
-                partition=refusal.partition,
-                offset=refusal.offset,
-                reason=error.reason,
-                error=refusal.text,
-            )
-        if len(batch.refusals) > _LOGGED:
-            self._log.warning("more_messages_refused", count=len(batch.refusals) - _LOGGED)
 
     def _measure(self, log: PartitionedLog) -> None:
         reading = self.assignment.reading()
         ends = log.ends(sorted(reading))
         lag, seconds = self._lag.measure(reading, ends, self._context.clock.now())
         self.figures.lag, self.figures.lag_s = lag, seconds
-
-
-class _Due:
-    """Times at which something is due again."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._at: dict[str, float] = {}
-
-    def begin(self, name: str) -> None:
-        """Count the seconds from now."""
-        self._at[name] = self._monotonic()
-
-    def every(self, seconds: float, name: str) -> bool:
-        """True when it is due; the next time is so many seconds later."""
-        last = self._at.get(name)
-        if last is not None and self._monotonic() - last < seconds:
-            return False
-        self.begin(name)
-        return True
 
 
 class _Paused:
@@ -356,8 +316,3 @@ class _Paused:
     def __exit__(self, *_: object) -> None:
         if self._is_paused:
             self._log.resume()
-
-
-def _epoch(message: LogMessage) -> int:
-    epoch = message.leader_epoch()
-    return -1 if epoch is None else epoch

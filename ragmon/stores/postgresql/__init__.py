@@ -12,6 +12,7 @@ from ragmon.stores import Migration, StoreFormat
 if TYPE_CHECKING:
     from ragmon.stores.postgresql.connecting import DatabaseAccess
     from ragmon.stores.postgresql.reader import PostgresReader
+    from ragmon.stores.postgresql.shards import PostgresShards
     from ragmon.stores.postgresql.store import PostgresStore
 
 
@@ -68,6 +69,20 @@ def build(
     return open_store(
         access, options.schema_name, ttl_s=ttl_s, wait_s=ttl_s + 1.0 if waits else 0.0
     )
+
+
+def open_shards(options: Options) -> "PostgresShards":
+    """Shards of the store for a worker, which takes some of them.
+
+    Raises:
+        SettingsError: psycopg is missing, or the connection string cannot be used.
+        StoreError: the database cannot be used.
+    """
+    access = _access(options)
+    from ragmon.stores.postgresql.opening import own_name  # noqa: PLC0415 - optional
+    from ragmon.stores.postgresql.shards import PostgresShards  # noqa: PLC0415
+
+    return PostgresShards(access, options.schema_name, own_name())
 
 
 def open_reader(options: Options, data_dir: Path) -> "PostgresReader":

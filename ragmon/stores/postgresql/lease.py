@@ -31,8 +31,8 @@ _ACQUIRE = (
 _RENEW = (
     "UPDATE @.lease SET until = clock_timestamp() + make_interval(secs => %s), url = %s"
     " WHERE name = %s AND epoch = %s AND owner = %s RETURNING"
-    " (SELECT coalesce(sum(commits), 0)::bigint FROM @.shards),"
-    " (SELECT coalesce(sum(next_sequence), 0)::bigint FROM @.shards)"
+    " (SELECT coalesce(sum(commits), 0)::bigint FROM @.shards WHERE shard = 0),"
+    " (SELECT coalesce(sum(next_sequence), 0)::bigint FROM @.shards WHERE shard = 0)"
 )
 _RELEASE = (
     "UPDATE @.lease SET until = clock_timestamp() WHERE name = %s AND epoch = %s AND owner = %s"
@@ -43,7 +43,7 @@ _HOLDER = (
 )
 _FENCE = (
     "SELECT 1 FROM @.lease WHERE name = %s AND epoch = %s AND owner = %s"
-    " AND (SELECT coalesce(sum(commits), 0) FROM @.shards) >= %s FOR SHARE"
+    " AND (SELECT coalesce(sum(commits), 0) FROM @.shards WHERE shard = 0) >= %s FOR SHARE"
 )
 _NOTE_LOST = (
     "INSERT INTO @.meta VALUES ('lost', %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -60,7 +60,7 @@ _END_STOPPED = (
 
 
 class Made(NamedTuple):
-    """Numbers that only rise, of what was committed in all shards."""
+    """Numbers that only rise, of what the holder itself committed."""
 
     commits: int = 0
     queries: int = 0
@@ -159,6 +159,11 @@ class PostgresLease:
         self._held_until = float("-inf")
         self.is_lost = True
         return False
+
+    def lose(self) -> None:
+        """End this holding: what was counted of others' commits is no longer in the database."""
+        self._held_until = float("-inf")
+        self.is_lost = True
 
     def announce(self, addresses: str) -> None:
         """Write them beside the name; where the server is away, with the next renewal."""

@@ -16,6 +16,7 @@ from ragmon.stores import joining
 from ragmon.stores.joining import StoredRow, opened_bytes
 from ragmon.stores.packing import BlockSpan, block_row
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
+from ragmon.stores.postgresql.positions import DETECTION, WINDOWS, read_positions
 from ragmon.stores.postgresql.schema import DAY_S, ensure_days
 from ragmon.stores.postgresql.summaries import TABLES, delete_summaries
 
@@ -30,6 +31,10 @@ _IS_OVER = (
     "SELECT coalesce(max(last_timestamp) < %s, true) AND coalesce((SELECT first_sequence"
     " + records FROM @.blocks WHERE shard = %s AND day = %s ORDER BY first_sequence DESC LIMIT 1)"
     " <= %s, true) FROM @.blocks WHERE day = %s"
+)
+_ENDS_OF_OTHERS = (
+    "SELECT shard, max(first_sequence + records) FROM @.blocks WHERE day = %s AND shard <> %s"
+    " GROUP BY shard"
 )
 _CONTENT = "SELECT coalesce(sum(records), 0), coalesce(sum(size), 0) FROM @.blocks WHERE day = %s"
 _AMENDMENTS_OF_DAY = (
@@ -155,11 +160,23 @@ class BlockMaintenance:
         limits = (before, below, before, before - DAY_S, _EXPIRE_BLOCKS)
         return self._db.rows(_LATE, self._shard, *limits)
 
+    def _others_counted(self, day: int) -> bool:
+        """True when windows and detectors have counted what other shards have of a day."""
+        rows = self._db.rows(_ENDS_OF_OTHERS, day, self._shard)
+        if not rows:
+            return True
+        windows = read_positions(self._db, WINDOWS)
+        judged = read_positions(self._db, DETECTION)
+        return all(
+            end <= min(each.get(shard, Position()).sequence for each in (windows, judged))
+            for shard, end in rows
+        )
+
     def _drop_day(self, before: float, below: int) -> int:
         """Drop the oldest day that is over; a reader in its way is not waited for."""
         for (day,) in self._db.rows(_DAYS, f"{self._db.quoted}.blocks"):
             limits = (before, self._shard, day, below, day)
-            if not self._db.rows(_IS_OVER, *limits)[0][0]:
+            if not self._db.rows(_IS_OVER, *limits)[0][0] or not self._others_counted(day):
                 continue
             [(records, size)] = self._db.rows(_CONTENT, day)
             try:

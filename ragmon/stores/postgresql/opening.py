@@ -75,7 +75,7 @@ def open_store(
     clock = clock or SystemClock()
     deadline = clock.monotonic() + wait_s
     migration = _prepared(access, schema, deadline, clock)
-    name = owner or f"{socket.gethostname()}, process {os.getpid()}"
+    name = owner or own_name()
     lease = PostgresLease(access, schema, name, ttl_s=ttl_s, clock=clock)
     try:
         while not lease.acquire():
@@ -96,6 +96,11 @@ def open_store(
     except BaseException:
         lease.release()
         raise
+
+
+def own_name() -> str:
+    """Name of this process among those that share a database."""
+    return f"{socket.gethostname()}, process {os.getpid()}"
 
 
 def _prepared(

@@ -42,9 +42,10 @@ class PostgresWindows:
         Between two of them others may commit: what they add comes too. Damaged rows are left out.
         """
         for (shard,) in self._db.rows(_SHARDS):
-            yield from self._follow_shard(shard, after.get(shard, Position()))
+            yield from self.follow_shard(shard, after.get(shard, Position()))
 
-    def _follow_shard(self, shard: int, begin: Position) -> Iterator[JournalEntry]:
+    def follow_shard(self, shard: int, begin: Position) -> Iterator[JournalEntry]:
+        """``follow`` of one shard."""
         table = PostgresBlocks(self._db, shard)
         sequence, number = begin.sequence, begin.restatement
         while True:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
-from ragmon.errors import StoreBusyError
 from ragmon.loops import Loop
 from ragmon.records import ONLY_SHARD
 from ragmon.stores import Migration, Recovery, StoreFormat
@@ -11,8 +10,9 @@ from ragmon.stores.damage import Damage
 from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Shard
 from ragmon.stores.postgresql.connecting import DatabaseAccess
-from ragmon.stores.postgresql.database import Fence, PostgresDatabase
-from ragmon.stores.postgresql.lease import Made, PostgresLease, end_stopped
+from ragmon.stores.postgresql.database import PostgresDatabase
+from ragmon.stores.postgresql.following import PostgresFollower
+from ragmon.stores.postgresql.lease import Made, PostgresLease
 from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
 from ragmon.stores.postgresql.schema import (
     check_usable,
@@ -21,15 +21,11 @@ from ragmon.stores.postgresql.schema import (
     read_format,
 )
 from ragmon.stores.postgresql.shard import PostgresShard
+from ragmon.stores.postgresql.shards import fence_by, is_shared, share, take_shard
 from ragmon.stores.postgresql.state_store import PostgresStateStore
 from ragmon.stores.postgresql.tables import PostgresTables
 
 _SEED = "SELECT value FROM @.meta WHERE name = 'seed'"
-_TAKE = "UPDATE @.shards SET epoch = epoch + 1, owner = %s WHERE shard = %s RETURNING epoch"
-_FENCE = (
-    "SELECT 1 FROM @.shards WHERE shard = %s AND epoch = %s AND owner = %s AND commits >= %s"
-    " FOR SHARE"
-)
 
 
 class PostgresStore:
@@ -64,8 +60,7 @@ class PostgresStore:
             if (stored := read_format(self._writer)) is not None:
                 check_usable(self._writer, stored)  # it may have changed before this took the lease
             ensure_days(self._writer)
-            epoch = _take(self._writer, owner)
-            self._writer.fence = Fence(_FENCE, lambda: (ONLY_SHARD, epoch, owner, 0))
+            epoch = take_shard(self._writer, ONLY_SHARD, owner)
             self._state_writer.fence = lease.fence
             seed = int(self._writer.rows(_SEED)[0][0])
             self.name = store_name(seed)
@@ -73,7 +68,7 @@ class PostgresStore:
             self.shard = PostgresShard(self._writer, ONLY_SHARD, epoch, seed, self.state.counted)
             self.shards: Mapping[int, Shard] = {ONLY_SHARD: self.shard}
             shard = self.shard
-            self._writer.fence = Fence(_FENCE, lambda: (ONLY_SHARD, epoch, owner, shard.commits))
+            fence_by(self._writer, shard, epoch, owner)
             lease.watch(lambda: Made(shard.commits, shard.next_sequence))
         except BaseException:
             self._close()
@@ -82,6 +77,19 @@ class PostgresStore:
     def reader(self) -> PostgresReader:
         """A view for another thread."""
         return PostgresReader(self._readers)
+
+    @property
+    def is_shared(self) -> bool:
+        """True once an evaluator has let workers take shards."""
+        return is_shared(self._writer)
+
+    def share(self) -> None:
+        """Let workers take shards; it is not undone."""
+        share(self._writer)
+
+    def follower(self) -> PostgresFollower:
+        """A view of what others commit, for another thread."""
+        return PostgresFollower(self._readers, self.lease)
 
     def size_bytes(self) -> int:
         """Bytes of what lives in the database."""
@@ -127,16 +135,3 @@ def inspect(access: DatabaseAccess, schema: str) -> StoreFormat | None:
         if (stored := read_format(database)) is not None:
             check_usable(database, stored)
         return stored
-
-
-def _take(database: PostgresDatabase, owner: str) -> int:
-    """Become the owner of the shard; its epoch."""
-    for _ in range(3):
-        try:
-            with database.transaction() as cursor:
-                database.execute(cursor, "SET LOCAL lock_timeout = '1s'")
-                [(epoch,)] = database.execute(cursor, _TAKE, owner, ONLY_SHARD).fetchall()
-                return int(epoch)
-        except StoreBusyError:  # its owner before stopped in the middle of a transaction
-            end_stopped(database)
-    raise StoreBusyError("the shard is locked by another session", hint="See pg_stat_activity")

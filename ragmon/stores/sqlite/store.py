@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from ragmon.errors import StoreError
 from ragmon.records import ONLY_SHARD
 from ragmon.stores import Recovery
 from ragmon.stores.facts_cache import FactsCache
 from ragmon.stores.identity import store_name
-from ragmon.stores.ports import Lease
+from ragmon.stores.ports import Follower, Lease
 from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
 from ragmon.stores.sqlite.database import Database
@@ -56,6 +57,19 @@ class SqliteStore:
             self._db.close()
             raise
 
+    @property
+    def is_shared(self) -> bool:
+        """False: a file is for one process."""
+        return False
+
+    def share(self) -> None:
+        """Refuse: a file is for one process."""
+        raise _for_one_process()
+
+    def follower(self) -> Follower:
+        """Refuse: nobody else writes."""
+        raise _for_one_process()
+
     def reader(self) -> SqliteReader:
         """A view for another thread."""
         return SqliteReader(self._db.path, self.damage, self._facts)
@@ -77,3 +91,9 @@ class SqliteStore:
         self._db.close()
         self._log.close()
         self.lease.release()
+
+
+def _for_one_process() -> StoreError:
+    return StoreError(
+        "the SQLite store is for one process", hint="Set store.kind: postgresql for several"
+    )

@@ -1,0 +1,172 @@
+"""Shards of a worker: each partition of the topic is one, with a committer of its own.
+
+Nothing is counted here: the evaluator counts what was committed. Shard 0 is the evaluator's, for
+what comes to it over HTTP; partition p is shard p + 1.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.ingest.committer import Committer
+from ragmon.daemon.ingest.exemplars import ExemplarStore
+from ragmon.errors import StoreError
+from ragmon.pipeline import Pipeline
+from ragmon.sources import IngestOutcome, Submission
+from ragmon.stores.ports import Shard, ShardSet
+from ragmon.stores.quarantine import QuarantineBounds
+from ragmon.windows.observations import Observations
+
+_EXPIRE_EVERY_S = 600.0
+_EXPIRE_STEPS = 20  # of a shard, before others have their turn
+
+
+class Uncounted:
+    """In the place of windows: another process counts."""
+
+    is_incomplete = False
+
+    def fold(self, observations: Observations) -> None:
+        """Count nothing."""
+
+    def restate(self, old: Observations, new: Observations) -> None:
+        """Count nothing."""
+
+
+class WorkerShard:
+    """See ``PartitionShard`` for what the methods promise."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        committer: Committer,
+        before: Callable[[str], bytes | None],
+        clock: Clock,
+        on_commit: Callable[[float], None],
+    ) -> None:
+        """Make it.
+
+        Args:
+            shard: of the store, owned by this process.
+            committer: of the shard.
+            before: the position of a source from when one process read all of it.
+            clock: of the process.
+            on_commit: called with the seconds that each commit took.
+        """
+        self.shard = shard
+        self._committer = committer
+        self._before = before
+        self._clock = clock
+        self._on_commit = on_commit
+
+    def offset(self, name: str) -> bytes | None:
+        """The position up to which it was read, by a worker or by one process before them."""
+        stored = self.shard.offset(name)
+        return self._before(name) if stored is None else stored
+
+    def commit(self, submission: Submission) -> IngestOutcome:
+        """Make it durable, with its position."""
+        started = self._clock.monotonic()
+        self._committer.commit([submission], self._clock.now())
+        self._on_commit(self._clock.monotonic() - started)
+        accepted = len(submission.records) + len(submission.changes)
+        accepted -= submission.duplicates + len(submission.refused)
+        return IngestOutcome(accepted, submission.duplicates, submission.refused)
+
+
+class WorkerShards:
+    """See ``PartitionShards`` for what the methods promise; opened when first asked for."""
+
+    def __init__(
+        self,
+        open_: Callable[[], ShardSet],
+        pipeline: Pipeline,
+        settings: Settings,
+        clock: Clock,
+        on_commit: Callable[[float], None],
+    ) -> None:
+        """Make it; nothing is opened.
+
+        Args:
+            open_: opens the shards of the store.
+            pipeline: by the settings.
+            settings: of the process.
+            clock: of the process.
+            on_commit: called with the seconds that each commit took.
+        """
+        self.takeovers = 0
+        self._open = open_
+        self._pipeline = pipeline
+        self._settings = settings
+        self._clock = clock
+        self._on_commit = on_commit
+        self._set: ShardSet | None = None
+        self._owned: dict[int, Shard] = {}
+        self._expired_at = clock.monotonic()
+
+    @property
+    def fenced(self) -> int:
+        """Commits that were refused because another worker has the shard."""
+        return 0 if self._set is None else self._set.fenced
+
+    def check(self) -> None:
+        """Raise StoreError while workers may not take any."""
+        if self._set is None:
+            self._set = self._open()
+        if not self._set.is_shared:
+            raise StoreError(
+                "no evaluator shares this store with workers yet",
+                hint="Start a ragmon with replica.role: evaluator on the same store",
+            )
+
+    def take(self, partition: int) -> WorkerShard:
+        """Own the shard of a partition."""
+        shards = self._opened()
+        shard = shards.take(partition + 1)
+        bounds = self._settings.quarantine
+        shard.quarantine(QuarantineBounds(entries=bounds.max_entries, size_bytes=bounds.max_size))
+        committer = Committer(
+            shard,
+            self._pipeline,
+            Uncounted(),
+            ExemplarStore(),
+            most_waiting=self._settings.limits.waiting,
+        )
+        self._owned[partition] = shard
+        self.takeovers += 1
+        return WorkerShard(shard, committer, shards.offset_before, self._clock, self._on_commit)
+
+    def let_go(self, partition: int) -> None:
+        """Own the shard of a partition no longer."""
+        self._owned.pop(partition, None)
+        if self._set is not None:
+            self._set.let_go(partition + 1)
+
+    def complete(self, until: Mapping[int, float]) -> None:
+        """Note the times until which the log is committed, by partition."""
+        self._opened().complete({partition + 1: at for partition, at in until.items()})
+
+    def maintain(self) -> None:
+        """Keep the indexes of ids, and let go of what nobody claims any more."""
+        for shard in self._owned.values():
+            shard.index()
+        now = self._clock.monotonic()
+        if now - self._expired_at >= _EXPIRE_EVERY_S:
+            self._expired_at = now
+            before = self._clock.now() - self._settings.retention.records
+            for shard in self._owned.values():
+                shard.expire_waiting(before)
+                for _ in range(_EXPIRE_STEPS):
+                    if not shard.expire(before, None):
+                        break
+
+    def close(self) -> None:
+        """Let go of all shards."""
+        if self._set is not None:
+            self._set.close()
+            self._set = None
+
+    def _opened(self) -> ShardSet:
+        if self._set is None:
+            raise StoreError("the store is not open", hint="It is opened again")
+        return self._set
