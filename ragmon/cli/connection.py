@@ -163,22 +163,27 @@ def _has_proxy() -> bool:
     )
 
 
+def is_url(text: str) -> bool:
+    """True for an address of HTTP with a host."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _host(url: str) -> str:
     """Address of the server, for messages.
 
     Raises:
         RemoteError: the URL is none.
     """
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_url(url):
         shown = url.partition("/v1/")[0]
         raise RemoteError(
             f"{shown!r} is not a URL", status=400, hint=f"Write for example {EXAMPLE_URL}"
         )
+    parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
@@ -195,10 +200,13 @@ def _no_tls(host: str, error: Exception) -> RemoteError:
 
 
 def reason_of(error: Exception) -> str:
-    """The reason for which a server could not be asked, in words."""
-    for kind, words in _REASONS:
-        if isinstance(error, kind):
-            return words
+    """The reason for which a server could not be asked, in words: of the first error behind it."""
+    reason: BaseException | None = error
+    while reason is not None:
+        for kind, words in _REASONS:
+            if isinstance(reason, kind):
+                return words
+        reason = reason.__cause__ or reason.__context__
     return (getattr(error, "strerror", None) or type(error).__name__).lower()
 
 

@@ -16,6 +16,7 @@ import yaml
 import ragmon
 from ragmon.alerts.message import Links
 from ragmon.cli import flags
+from ragmon.cli.connection import is_url
 from ragmon.cli.console import say, say_json, warn
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
@@ -57,8 +58,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", default="ragmon", help="name of the scrape job (default ragmon)")
     parser.add_argument(
         "--grafana-url",
-        default="",
         metavar="URL",
+        type=_url,
         help="address of the Grafana that has the dashboards, for dashboard_url; without it they "
         "lead to ragmon's own overview",
     )
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         elif name not in omitted:
             fitted = fit(name, text, settings, objectives)
             fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
-            lines.append(joined(_linked(fitted, settings, args.grafana_url.rstrip("/"))))
+            lines.append(joined(_linked(fitted, settings, args.grafana_url)))
     printed = "\n".join(lines)
     if args.json:
         say_json(yaml.safe_load(printed + "\n"))
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _linked(text: str, settings: Settings, grafana_url: str) -> str:
+def _linked(text: str, settings: Settings, grafana_url: str | None) -> str:
     """The rules with links that lead to this ragmon; dashboards in Grafana where that is known."""
     base = (settings.external_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
     links = Links(base, settings.runbooks_url)
@@ -186,6 +187,15 @@ def _stale(text: str, settings: Settings) -> str:
 _FITTED: dict[str, Callable[[str, Settings], str]] = {
     "RagmonEvaluationStale": _stale,
 }
+
+
+def _url(text: str) -> str:
+    """Address with a host, as of ``--grafana-url``."""
+    if not is_url(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a URL; write for example https://grafana.example.org"
+        )
+    return text.rstrip("/")
 
 
 def _objective(text: str) -> tuple[str, float]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ragmon.api_schema import IngestAnswer
 from ragmon.cli import remote
+from ragmon.cli.connection import reason_of
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
 from ragmon.http_client import retry_after_s
@@ -88,7 +89,7 @@ class Sender:
                     raise RemoteError(f"{self._url}{path} {problem}", status=answer.status_code)
                 trouble = f"{self._url} {problem}"
             else:
-                trouble = f"no answer from {self._url} ({type(answer).__name__})"
+                trouble = f"no answer from {self._url} ({reason_of(answer)})"
             wait_s = _wait_s(answer, attempt, self._clock.now())
             self._wait(started, wait_s, trouble)
 

@@ -185,6 +185,8 @@ def test_what_a_sink_tells_alertmanager_is_not_passed_on_again(capsys, kind, pas
     [
         (["--objective", "error=99.5"], "SHARE between 0 and 1"),
         (["--objective", "speed=0.9"], "METRIC one of"),
+        (["--grafana-url", "grafana:3000"], "write for example https://grafana.example.org"),
+        (["--grafana-url", "http://[::1"], "is not a URL"),
         (["--without", "RagmonGone"], "there is no alert RagmonGone"),
         (["--detectors.rules", "[{kind: slo, metric: error}]"], "objective: Field required"),
     ],

@@ -49,7 +49,7 @@ def test_nobody_at_an_address_is_said_at_once_and_given_up_soon():
         delivery.post("/v1/queries", b"{}")
     assert "ragmon serve" in caught.value.hint
     assert len(said) == 1  # of three attempts
-    assert said[0].startswith(f"no answer from {NOBODY} (ConnectionError); trying again for 1 s")
+    assert said[0].startswith(f"no answer from {NOBODY} (connection refused); trying again for 1 s")
     assert "ragmon serve" in said[0]
 
 

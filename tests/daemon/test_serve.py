@@ -322,7 +322,8 @@ def test_no_kind_of_loop_is_left_out_of_the_test_above():
     made = "\n".join(path.read_text() for path in (ROOT / "ragmon").rglob("*.py"))
     names = re.findall(r'\bLoop\(\s*f?"([a-z-]+)', made)
     names += re.findall(r'(?:loop: str = |judge=[A-Z_]+, loop=)"([a-z-]+)"', made)  # of followers
-    elsewhere = "probes", "lease"  # in tests of golden sets, and of the store in PostgreSQL
+    # Tests of golden sets, of the store in PostgreSQL and of workers that share a topic have these
+    elsewhere = "probes", "lease", "following"
     assert {*names, "jsonl"} == {*_LOOPS, *elsewhere}
 
 

@@ -97,6 +97,7 @@ def test_each_message_counts_once_whatever_is_killed(kafka, cluster):
     eventually(lambda: evaluator.total("ragmon_queries_total") >= IDS + 60, "the last too", 60)
     assert evaluator.total("ragmon_queries_total") == IDS + 60
     assert evaluator.total("ragmon_feedback_total") == rated
+    assert evaluator.total("ragmon_loop_last_turn_timestamp_seconds", loop="following") > 0
     report = evaluator.get("/v1/report?window=1h").json
     assert report["queries"] == IDS + 60
     eventually(
