@@ -29,6 +29,7 @@ _REMEDIES = (
     ("chunks", 'send a list of objects like {"id": "doc-1", "score": 0.8}, or null if unknown'),
     ("citations", "send a list of chunk ids, or null if unknown"),
     ("faithful", "send a number from 0 to 1"),
+    ("scores", "send numbers from 0 to 1 by the name of a judge of judge.custom"),
 )
 _BY_REASON = {
     "malformed": "send one complete JSON object a line",

@@ -185,9 +185,9 @@ def _reads_alike(before: QueryRecord, after: QueryRecord) -> bool:
     return (before.query, before.answer, before.chunks) == (after.query, after.answer, after.chunks)
 
 
-def _topics(label: Label) -> tuple[bool, bool]:
-    """(is about relevance, is about faithfulness)."""
-    return _is_about_relevance(label), label.faithful is not None
+def _topics(label: Label) -> tuple[bool, bool, frozenset[str]]:
+    """(is about relevance, is about faithfulness, custom judges whose question it answers)."""
+    return _is_about_relevance(label), label.faithful is not None, frozenset(label.scores)
 
 
 def _is_about_relevance(label: Label) -> bool:

@@ -29,6 +29,7 @@ MAX_TEXT = 1_000_000
 MAX_CHUNKS = 1_000
 MAX_TAGS = 64
 MAX_STEPS = 200
+MAX_CUSTOM_SCORES = 64
 MAX_DIMENSIONS = 8_192
 MAX_FEEDBACK_TEXT = 10_000
 
@@ -46,6 +47,7 @@ RepeatNumber = Annotated[int, Meta(ge=0, le=10**9)]
 Vector = Annotated[list[float], Meta(min_length=1, max_length=MAX_DIMENSIONS)]
 Sketch = Annotated[bytes, Meta(max_length=1_024)]
 UnitInterval = Annotated[float, Meta(ge=0.0, le=1.0)]
+CustomScores = Annotated[dict[Id, UnitInterval], Meta(max_length=MAX_CUSTOM_SCORES)]
 _Seconds = Annotated[float, Meta(ge=0.0, le=LATEST)]
 _Zoned = Annotated[datetime, Meta(tz=True)]
 
@@ -224,6 +226,7 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     relevant_ids: Ids | None = None
     grades: Grades | None = None
     faithful: UnitInterval | None = None
+    scores: CustomScores = {}  # by the custom judge that asks the same
     timestamp: Timestamp = UNSTAMPED
     withdrawn: bool = False  # takes back what this labeller said before
 
@@ -232,8 +235,10 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         if timestamp.__class__ is not float:
             force_setattr(self, "timestamp", _unix_seconds(timestamp))
         is_empty = self.relevant_ids is None and self.grades is None and self.faithful is None
-        if is_empty is not self.withdrawn:
-            raise ValueError("a label needs `relevant_ids`, `grades` or `faithful`; or `withdrawn`")
+        if (is_empty and not self.scores) is not self.withdrawn:
+            raise ValueError(
+                "a label needs `relevant_ids`, `grades`, `faithful` or `scores`; or `withdrawn`"
+            )
 
 
 class Doubt(Struct, frozen=True):

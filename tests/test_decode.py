@@ -459,3 +459,21 @@ def test_looking_for_unknown_fields_costs_little(line, expected):
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("scores", "field"),
+    [
+        pytest.param('{"tone": 1.5}', "scores[...]", id="beyond one"),
+        pytest.param('"good"', "scores", id="no scores by judge"),
+        pytest.param('{"": 0.5}', "", id="a judge without a name"),
+        pytest.param("{}", "", id="nothing said"),
+    ],
+)
+def test_a_label_with_scores_that_are_none_is_refused(scores, field):
+    assert refused(f'{{"query_id": "q1", "scores": {scores}}}'.encode(), label).field == field
+
+
+def test_a_label_may_answer_what_custom_judges_ask():
+    line = b'{"query_id": "q1", "scores": {"tone": 0.25, "length": 1}}'
+    assert label(line, NOW, BOUNDS).scores == {"tone": 0.25, "length": 1.0}

@@ -11,7 +11,7 @@ from ragmon.alerts.incidents import AlertIncident, IncidentCause
 from ragmon.alerts.message import Links
 from ragmon.alerts.notices import Acknowledgement, IncidentChange, IncidentNotice
 from ragmon.detectors import Measured, Severity
-from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.losses import loss_of
 
 
 class LevelEstimate(Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class TransitionView(Struct, frozen=True, kw_only=True):
 def describe(alert: Alert, links: Links) -> AlertView:
     """Everything known of an alert, for readers."""
     stream, finding = alert.key.stream, alert.finding
-    loss = LOSSES[INDEX[stream.metric]]
+    loss = loss_of(stream.metric)
     good = bool(loss.good)
     return AlertView(
         id=alert.episode,

@@ -15,6 +15,7 @@ _FAILING = {
     "hit": "misses",
     "low_score": "queries with a low score",
     "uncited": "answers without citations",
+    "refusal": "answers that decline",
     "positive_feedback": "answers that are not liked",
 }
 _MOST_ID = 60

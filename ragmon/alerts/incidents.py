@@ -20,6 +20,7 @@ from ragmon.alerts.inhibition import ANSWERS, DRIFT, causal_order, is_effect
 from ragmon.alerts.sentences import MOST_SENTENCE, moment, shorten, symptom
 from ragmon.alerts.suspects import SURE
 from ragmon.detectors import Severity
+from ragmon.detectors.losses import family
 from ragmon.windows.series import VERSION
 
 NEAR_S = 900.0
@@ -223,7 +224,7 @@ def _is_one_stage(one: Alert, other: Alert) -> bool:
     What spoils an answer shows in its citations, its grounding and what users think of it.
     """
     here, there = one.key.stream, other.key.stream
-    if not {here.metric, there.metric} <= ANSWERS:
+    if not {family(here.metric), family(there.metric)} <= ANSWERS:
         return False
     alike = here.pipeline == there.pipeline and here[2:] == there[2:]
     return alike and _slice_blamed(one) == _slice_blamed(other)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ragmon.alerts import Alert, graver
 from ragmon.detectors import AlertKey
+from ragmon.detectors.losses import family
 
 # From cause to symptom. An outage explains everything, an error an empty result, and so on.
 _CHAIN = (
@@ -14,6 +15,8 @@ _CHAIN = (
     ("error",),
     ("zero_result",),
     ("hit", "low_score"),
+    ("false_refusal",),
+    ("refusal",),
     (
         "attribution",
         "uncited",
@@ -81,14 +84,13 @@ def is_effect(symptom: Alert, cause: Alert) -> bool:
 
 def stage(key: AlertKey) -> int:
     """Distance of a metric from the root cause; 0 is an outage."""
-    chains = (_CHAIN, _LATENCY_CHAIN)
-    places = [
-        at for chain in chains for at, names in enumerate(chain) if key.stream.metric in names
-    ]
+    chains, metric = (_CHAIN, _LATENCY_CHAIN), family(key.stream.metric)
+    places = [at for chain in chains for at, names in enumerate(chain) if metric in names]
     return min(places, default=len(_CHAIN))
 
 
 def _before(one: str, other: str) -> bool:
+    one, other = family(one), family(other)
     for chain in (_CHAIN, _LATENCY_CHAIN):
         place = {metric: at for at, metrics in enumerate(chain) for metric in metrics}
         if one in place and other in place and place[one] < place[other]:

@@ -32,7 +32,7 @@ from ragmon.alerts.sentences import (
     unit,
 )
 from ragmon.detectors import Finding, Severity
-from ragmon.detectors.losses import INDEX, LOSSES, MODES
+from ragmon.detectors.losses import MODES, loss_of
 from ragmon.durations import minute_text
 from ragmon.percentages import percent_text
 from ragmon.windows.series import VERSION
@@ -44,7 +44,16 @@ _FAILING = {
     "positive_feedback": "disliked",
 } | {
     name: name
-    for name in ("zero_result", "error", "slow", "uncited", "cited_unretrieved", "low_score")
+    for name in (
+        "zero_result",
+        "error",
+        "slow",
+        "uncited",
+        "cited_unretrieved",
+        "low_score",
+        "refusal",
+        "false_refusal",
+    )
 }
 _FAILING |= {mode: mode.removeprefix("mode_") for mode in MODES}
 _LATENCIES = ("latency", "latency_p50")
@@ -282,7 +291,7 @@ def _measurements(alert: Alert) -> Iterator[Fact]:
     finding = alert.finding
     yield Fact("alert", "Alert", f"{alert.name} ({alert.key.kind.replace('_', ' ')})")
     if finding.observed is not None and finding.alert.kind != "no_data":
-        loss = LOSSES[INDEX[finding.alert.stream.metric]]
+        loss = loss_of(finding.alert.stream.metric)
         value = measurement(finding, finding.observed)
         yield Fact("observed", "Observed", f"{loss.good or loss.bad} {value}")
     if expected := _expected(finding):

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from ragmon.detectors import AlertKey
+from ragmon.detectors.losses import family
 
 
 class Remedy(Struct, frozen=True):
@@ -104,9 +105,25 @@ REMEDIES = {
     "custom_score": Remedy(
         "RagmonCustomScore",
         (
-            "See which of your own judges fell: custom_score by judge, on the page of the judges",
+            "Read the answers that the judge graded worst: their rationales are on their pages",
             "Check prompt and model version: did either change at the time of the change?",
             "Check that the judge itself did not change: its version is in the verdicts",
+        ),
+    ),
+    "refusal": Remedy(
+        "RagmonRefusals",
+        (
+            "Read what is declined: questions that no document answers, or such that one does?",
+            "Check prompt, model and its safety settings: did one change at that time?",
+            "Look at hit rate and zero-result rate: what finds nothing has to be declined",
+        ),
+    ),
+    "false_refusal": Remedy(
+        "RagmonFalseRefusals",
+        (
+            "Check prompt, model and its safety settings: did one change at that time?",
+            "Check that the chunks reach the model: their order, and what a long context loses",
+            "Loosen what the prompt says about when to decline",
         ),
     ),
     "positive_feedback": Remedy(
@@ -178,7 +195,7 @@ def remedy_of(key: AlertKey) -> Remedy:
     """The advice for an alert."""
     if key.kind == "no_data" and key.stream.metric == "positive_feedback":
         return NO_FEEDBACK
-    return REMEDIES[key.stream.metric]
+    return REMEDIES[family(key.stream.metric)]
 
 
 def name_of(key: AlertKey) -> str:

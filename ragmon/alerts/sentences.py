@@ -8,7 +8,7 @@ statistics.
 from datetime import UTC, datetime
 
 from ragmon.detectors import MINUTE_S, Finding, Measured, StreamKey
-from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.losses import family, loss_of
 
 MOST_TITLE = 140
 """Characters of the first line with everything that a sink puts before it."""
@@ -24,6 +24,8 @@ _UNITS = {
     "judged": "judgements",
     "uncited": "answers",
     "cited_unretrieved": "answers",
+    "refusal": "answers",
+    "false_refusal": "answers",
     "grounding": "answers",
     "faithfulness": "judged answers",
     "custom_score": "judged answers",
@@ -96,7 +98,7 @@ def measurement(finding: Finding, measured: Measured) -> str:
 
 def unit(finding: Finding) -> str:
     """Plural of the samples behind a value: ``queries``, ``ratings``."""
-    return _UNITS.get(finding.alert.stream.metric, "queries")
+    return _UNITS.get(family(finding.alert.stream.metric), "queries")
 
 
 def limit(finding: Finding) -> str:
@@ -109,7 +111,7 @@ def limit(finding: Finding) -> str:
 def symptom(finding: Finding) -> str:
     """A finding in a few words: ``hit rate 48 % (82 %)``, with the expected value behind it."""
     key = finding.alert.stream
-    loss = LOSSES[INDEX[key.metric]]
+    loss = loss_of(key.metric)
     name = "slow queries" if key.metric in _LATENCIES else loss.good or loss.bad
     if finding.alert.kind == "no_data":
         return f"no {_ABSENT.get(key.metric, f'sample for {name}')}"
@@ -124,7 +126,7 @@ def symptom(finding: Finding) -> str:
 
 def is_good(finding: Finding) -> bool:
     """True for a metric that people know as a share of good answers, such as the hit rate."""
-    return bool(LOSSES[INDEX[finding.alert.stream.metric]].good)
+    return bool(loss_of(finding.alert.stream.metric).good)
 
 
 def share(ratio: float, more: int = 0) -> str:
@@ -180,7 +182,7 @@ def _change(finding: Finding, key: StreamKey, usual_ms: float | None) -> str:
         slow = "slower than usual" if usual_ms is None else f"over {duration(usual_ms / 1_000.0)}"
         verb = " rose" if _verb(finding) == "rose to" else ""
         return f"latency of {key.pipeline}{verb}: {value} of queries {slow}"
-    loss = LOSSES[INDEX[key.metric]]
+    loss = loss_of(key.metric)
     return f"{loss.good or loss.bad} of {key.pipeline} {_verb(finding)} {value}"
 
 
@@ -213,7 +215,7 @@ def _more(finding: Finding) -> int:
 
 
 def _absence(finding: Finding, key: StreamKey, now: float) -> str:
-    loss = LOSSES[INDEX[key.metric]]
+    loss = loss_of(key.metric)
     what = _ABSENT.get(key.metric, f"sample for {loss.good or loss.bad}")
     of = f" of {key.pipeline}" if key.pipeline else ""
     where = f" from {key.dimension} {key.value}" if key.dimension else ""
@@ -223,7 +225,7 @@ def _absence(finding: Finding, key: StreamKey, now: float) -> str:
 
 
 def _drift(finding: Finding, key: StreamKey) -> str:
-    loss = LOSSES[INDEX[key.metric]]
+    loss = loss_of(key.metric)
     what = loss.good or loss.bad
     if key.metric in _LATENCIES:
         what = "latency" if finding.typical_ms else "share of slow queries"

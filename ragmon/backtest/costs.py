@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ragmon.backtest.run import Episode, History, episodes
 from ragmon.detectors import AlertKey, canary, drift
-from ragmon.detectors.losses import INDEX, LOSSES, REPEAT, LossMap, cells
+from ragmon.detectors.losses import INDEX, REPEAT, LossMap, cells
 from ragmon.detectors.rules import DEFAULT_RULES, Rule, build
 from ragmon.percentages import percent_text
 from ragmon.windows.observations import Observations
@@ -79,7 +79,8 @@ def per_query(
     Rules whose metric was not recorded are left out.
     """
     of_every_query = [name if name != REPEAT else "" for name in columns]
-    losses, sums = LossMap(of_every_query), np.zeros((len(LOSSES), 3))
+    losses = LossMap(of_every_query)
+    sums = np.zeros((len(losses.metrics), 3))
     for at in range(0, len(observations), _AT_ONCE):
         sums += cells(losses.losses(observations.values[at : at + _AT_ONCE])).sum(axis=0)
     known = [(text, sums[INDEX[metric]]) for metric, text in _PER_QUERY.items()]

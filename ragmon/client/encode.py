@@ -14,7 +14,7 @@ from ragmon.client.inbox import Item
 _NEEDED = {
     RecordKind.QUERY: ("query_id",),
     RecordKind.FEEDBACK: ("rating",),
-    RecordKind.LABEL: ("relevant_ids", "grades", "faithful"),
+    RecordKind.LABEL: ("relevant_ids", "grades", "faithful", "scores"),
 }
 """Beside the id of its query a record needs one of these."""
 

@@ -26,6 +26,7 @@ _RATINGS = {"positive": 1.0, "negative": -1.0}
 _STAGES = ("total", "retrieval", "generation")
 _PROMPT = ("prompt", "prompt_tokens", "input_tokens", "input")
 _COMPLETION = ("completion", "completion_tokens", "output_tokens", "output")
+_MAX_CUSTOM_SCORES = 64
 _MAX_COST_USD = 1e9
 _MAX_LATENCY_MS = 1e9
 
@@ -133,6 +134,14 @@ def grades(value: Any) -> dict[str, float]:
     return {wire_id(key): number(grade, -100.0, 100.0) for key, grade in entries}
 
 
+def scores(value: Any) -> dict[str, float]:
+    """Scores in [0, 1] by the name of a custom judge."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"expected scores by judge, got {type(value).__name__}")
+    entries = list(value.items())[:_MAX_CUSTOM_SCORES]
+    return {wire_id(key): number(score, 0.0, 1.0) for key, score in entries}
+
+
 def error(value: Any) -> str:
     """Text of an error."""
     return str(value)[:MAX_TEXT]
@@ -179,5 +188,6 @@ CONVERTERS: dict[str, Converter] = {
     "comment": lambda value: text(value)[:MAX_FEEDBACK_TEXT],
     "labeller": name,
     "faithful": lambda value: number(value, 0.0, 1.0),
+    "scores": scores,
 }
 """By field name on the wire; ``chunks``, ``citations`` and ``steps`` stand in ``documents``."""

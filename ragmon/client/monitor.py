@@ -148,15 +148,17 @@ class Monitor:
         relevant_ids: Iterable[str] | None = None,
         grades: Mapping[str, float] | None = None,
         faithful: float | None = None,
+        scores: Mapping[str, float] | None = None,
         labeller: str | None = None,
     ) -> None:
-        """Log ground truth; at least one of the first three.
+        """Log ground truth; at least one of the first four.
 
         Args:
             query_id: as ``log_query`` returned it.
             relevant_ids: ids of the chunks that answer the question.
             grades: a grade for each chunk id, higher is better.
             faithful: how far the answer is borne out by its chunks, in [0, 1].
+            scores: what a custom judge grades, in [0, 1], by the judge's name.
             labeller: name of the labeller; a newer label of the same one replaces the older.
         """
         arguments: dict[str, object] = {
@@ -164,6 +166,7 @@ class Monitor:
             "relevant_ids": relevant_ids,
             "grades": grades,
             "faithful": faithful,
+            "scores": scores,
             "labeller": labeller,
         }
         self._log(RecordKind.LABEL, arguments)

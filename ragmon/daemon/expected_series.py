@@ -8,7 +8,7 @@ import numpy as np
 from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Ints
 from ragmon.detectors.expected_band import ExpectedBand
-from ragmon.detectors.losses import INDEX, LOSSES, expected_shares, hit_columns
+from ragmon.detectors.losses import expected_shares, hit_columns, loss_of
 from ragmon.metric_series import Floats
 from ragmon.report import metric_key
 from ragmon.signals import Column
@@ -86,7 +86,7 @@ class ExpectedSeries:
         band = self._source(key, tens)
         if band is None or not np.isfinite(band.upper).any():
             return None
-        if LOSSES[INDEX[key.metric]].good:
+        if loss_of(key.metric).good:
             return ExpectedRange(1.0 - band.upper, 1.0 - band.lower)
         return ExpectedRange(band.lower, band.upper)
 

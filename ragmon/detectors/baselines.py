@@ -11,7 +11,7 @@ from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Floats, Ints
 from ragmon.detectors.days import DAY_MINUTES, Calendar
 from ragmon.detectors.level_errors import TAU
-from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.losses import loss_of
 from ragmon.detectors.minutes import TEN, MinuteLog
 from ragmon.detectors.streams import StreamTable
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
@@ -117,7 +117,7 @@ def levels(baseline: Baseline) -> list[BaselineLevel]:
     rows = []
     for saved in baseline.streams:
         n, lost = (sum(cell[at] for cell in saved.cells) for at in (0, 1))
-        loss = LOSSES[INDEX[saved.stream.metric]]
+        loss = loss_of(saved.stream.metric)
         if n > 0.0 and loss.shape != "count":
             value = 1.0 - lost / n if loss.good else lost / n
             rows.append(BaselineLevel(saved.stream, loss.good or loss.bad, value, n))

@@ -18,7 +18,7 @@ from ragmon.detectors.core import Charts
 from ragmon.detectors.days import EVERYWHERE, Calendar
 from ragmon.detectors.expected_band import ExpectedBand, Scatter, expected_band
 from ragmon.detectors.latencies import LatencyEdges
-from ragmon.detectors.losses import LOSSES, WEIGHTED, LossMap, cells
+from ragmon.detectors.losses import LossMap, cells
 from ragmon.detectors.minutes import TEN, MinuteLog, SavedMinute
 from ragmon.detectors.references import ReferenceOptions, References
 from ragmon.detectors.rules import Rule
@@ -84,11 +84,11 @@ class Detection:
         """
         self.options = options or DetectionOptions()
         self.log = MinuteLog()
-        self.streams = StreamTable(self.options.max_streams)
+        self._losses = LossMap(columns)
+        self.streams = StreamTable(self.options.max_streams, self._losses.metrics)
         self.references = References()
         self.latencies = LatencyEdges()
         self.baseline: Baseline | None = None
-        self._losses = LossMap(columns)
         self._rules = [(rule, rule.kind.build(rule.options)) for rule in rules]
         self._settled = 0
 
@@ -211,14 +211,15 @@ class Detection:
 
     def _spread(self, new: Observations, minutes: Ints, dims: Ints, sums: Floats) -> None:
         """Add the sums of each (dims, minute) to the streams they belong to."""
+        losses = len(self._losses.metrics)
         for at in range(0, len(minutes), _MOST_SPREAD):
             part = slice(at, at + _MOST_SPREAD)
             changed: Bools = np.asarray(sums[part].any(axis=2), dtype=np.bool_)
             members = self.streams.members(new.dims, new.slices, dims[part], changed)
             counted = np.flatnonzero(changed[:, None] & (members >= 0))
-            pair, loss = counted // members[0].size, counted % len(LOSSES)
-            values = sums[part].reshape(-1, 3)[pair * len(LOSSES) + loss]
-            first = (values[:, 0] > 0.0) | WEIGHTED[loss]
+            pair, loss = counted // members[0].size, counted % losses
+            values = sums[part].reshape(-1, 3)[pair * losses + loss]
+            first = (values[:, 0] > 0.0) | self._losses.weighted[loss]
             rows = members.reshape(-1)[counted].astype(np.int64)
             self.add_cells(minutes[part][pair], rows, values, first)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.core import Charts, capped
-from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.losses import INDEX, LOSSES, family
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 
 
@@ -108,7 +108,11 @@ def chosen(tick: Tick, metrics: Sequence[str], *, slices: bool) -> Bools:
     streams = tick.streams
     of_metrics = np.zeros(len(LOSSES), dtype=np.bool_)
     of_metrics[[INDEX[metric] for metric in metrics if metric in INDEX]] = True
-    mask = streams.used & of_metrics[streams.loss]
+    of_judges = [metric for metric in metrics if family(metric) != metric]
+    is_chosen = of_metrics[streams.loss]
+    if of_judges:
+        is_chosen |= [key is not None and key.metric in of_judges for key in streams.keys]
+    mask = streams.used & is_chosen
     mask &= ~streams.versioned if slices else ~streams.sliced
     mask[tick.settled :] = False
     return mask

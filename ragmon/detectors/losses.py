@@ -5,11 +5,13 @@ whatever order they are added, which is why live traffic, a restart, a replay an
 bit for bit.
 """
 
+import difflib
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragmon.detectors.arrays import Bools, Floats, Ints
 
@@ -43,6 +45,8 @@ LOSSES = (
     Loss("cited_unretrieved", "binary", detected=True, good="", bad="stray-citation rate"),
     Loss("grounding", "fraction", detected=True, good="grounding", bad="ungrounded share"),
     Loss("faithfulness", "weighted", detected=True, good="faithfulness", bad="unfaithful share"),
+    Loss("refusal", "binary", detected=True, good="", bad="refusal rate"),
+    Loss("false_refusal", "binary", detected=True, good="", bad="false-refusal rate"),
     Loss("positive_feedback", "binary", detected=True, good="positive feedback", bad="not liked"),
     Loss("slow", "binary", detected=True, good="", bad="slow-query rate"),
     Loss("latency_p50", "binary", detected=True, good="", bad="share above the usual median"),
@@ -50,8 +54,10 @@ LOSSES = (
     Loss("mode_retrieval", "binary", detected=False, good="", bad="retrieval failures"),
     Loss("mode_ranking", "binary", detected=False, good="", bad="ranking failures"),
     Loss("mode_generation", "binary", detected=False, good="", bad="generation failures"),
-    Loss("custom_score", "weighted", detected=False, good="custom score", bad="custom loss"),
+    Loss("custom_score", "weighted", detected=True, good="custom score", bad="custom loss"),
 )
+CUSTOM = LOSSES[-1].metric
+"""Family of the custom judges: the streams of each are ``custom_score/NAME``."""
 
 INDEX = {loss.metric: index for index, loss in enumerate(LOSSES)}
 DETECTED = tuple(loss.metric for loss in LOSSES if loss.detected)
@@ -59,7 +65,6 @@ MODES = ("mode_retrieval", "mode_ranking", "mode_generation")
 BINARY: Bools = np.array([loss.shape == "binary" for loss in LOSSES])
 LATENCY: Bools = np.array([loss.metric in ("latency", "latency_p50") for loss in LOSSES])
 """Follows the load, so that it has a season wherever traffic has one."""
-WEIGHTED: Bools = np.array([loss.shape == "weighted" for loss in LOSSES])
 
 OF_EVERY_QUERY = ("traffic", "judged", "positive_feedback")
 """Counted for repeats too: what came is traffic, and a rating is an act of its own."""
@@ -78,6 +83,7 @@ _AS_THEY_ARE = {
     "zero_result": "zero_result",
     "low_score": "low_score",
     "uncited": "uncited",
+    "refusal": "refusal",
     "cited_unretrieved": "cited_unretrieved",
     "slow": "slow",
     "judged_loss": "faithfulness",
@@ -90,13 +96,52 @@ _COMPLEMENTS = {
     "grounding_uncalibrated": "grounding",
     "positive_feedback": "positive_feedback",
 }
-_CUSTOM = "custom_loss{"
+_CUSTOM_LOSS = "custom_loss{judge="
+_FALSE_REFUSALS = ("false_refusal{evidence=label}", "false_refusal{evidence=score}")
+"""By the better evidence first."""
+
 _TOTAL_MS = "latency_ms{stage=total}"
 _EVIDENCE = ("label", "judge", "score", "citation")  # of relevance, the best first
 
 
+def family(metric: str) -> str:
+    """The metric of ``LOSSES`` that one belongs to: ``custom_score`` of ``custom_score/tone``."""
+    return metric.partition("/")[0]
+
+
+def loss_of(metric: str) -> Loss:
+    """A metric seen as a loss; one of a custom judge speaks of its name.
+
+    Raises:
+        KeyError: there is no such metric.
+    """
+    of, _, judge = metric.partition("/")
+    loss = LOSSES[INDEX[of]]
+    if not judge:
+        return loss
+    return replace(loss, metric=metric, good=f"{judge} score", bad=f"{judge} loss")
+
+
+def known_metric(metric: str) -> str:
+    """The name of a metric that rules may watch.
+
+    Raises:
+        ValueError: there is no such metric; the nearest is named.
+    """
+    name, slash, judge = metric.partition("/")
+    if name not in INDEX or (slash and (name != CUSTOM or not judge)):
+        near = difflib.get_close_matches(name, INDEX, n=1)
+        known = f"did you mean {near[0]}?" if near else f"known are {', '.join(INDEX)}"
+        raise ValueError(f"there is no metric {metric!r}; {known}")
+    return metric
+
+
 class LossMap:
-    """From a matrix of observations to a matrix of losses."""
+    """From a matrix of observations to a matrix of losses.
+
+    ``metrics`` are its columns: those of ``LOSSES``, of which ``CUSTOM`` stays empty, and one a
+    custom judge. ``index`` is the place of each of them.
+    """
 
     def __init__(self, columns: Sequence[str]) -> None:
         position = {name: index for index, name in enumerate(columns)}
@@ -104,7 +149,15 @@ class LossMap:
         self._plain = _pairs(_AS_THEY_ARE, position)
         self._complement = _pairs(_COMPLEMENTS, position)
         self._hits = [position[name] for name in hit_columns(columns) if name in position]
-        self._custom = [at for name, at in position.items() if name.startswith(_CUSTOM)]
+        self._refusals = [position[name] for name in _FALSE_REFUSALS if name in position]
+        customs = [name for name in columns if name.startswith(_CUSTOM_LOSS)]
+        self._custom = [position[name] for name in customs]
+        judges = [f"{CUSTOM}/{name[len(_CUSTOM_LOSS) : -1]}" for name in customs]
+        self.metrics = (*INDEX, *judges)
+        self.index = {metric: at for at, metric in enumerate(self.metrics)}
+        self.weighted: Bools = np.array(
+            [loss_of(name).shape == "weighted" for name in self.metrics]
+        )
         self._total_ms = position.get(_TOTAL_MS)
         self._repeat = position.get(REPEAT)
 
@@ -119,26 +172,24 @@ class LossMap:
                 NaN where they are not known yet.
 
         Returns:
-            Shape (n, len(LOSSES)).
+            Shape (n, len(metrics)).
         """
-        losses = np.full((len(values), len(LOSSES)), np.nan)
+        losses = np.full((len(values), len(self.metrics)), np.nan)
         losses[:, INDEX["traffic"]] = 0.0
         sources, targets = self._plain
         losses[:, targets] = values[:, sources]
         sources, targets = self._complement
         losses[:, targets] = 1.0 - values[:, sources]
-        hit = np.full(len(values), np.nan)
-        for source in self._hits:
-            hit = np.where(np.isnan(hit), values[:, source], hit)
-        losses[:, INDEX["hit"]] = 1.0 - hit
-        if self._custom:
-            losses[:, INDEX["custom_score"]] = _mean_of_known(values[:, self._custom])
+        losses[:, INDEX["hit"]] = 1.0 - _first_known(values, self._hits)
+        losses[:, INDEX["false_refusal"]] = _first_known(values, self._refusals)
+        losses[:, len(LOSSES) :] = values[:, self._custom]
         if self._total_ms is not None and edges_ms is not None:
             total = values[:, self._total_ms, None]
             above = np.where(np.isnan(total) | np.isnan(edges_ms), np.nan, total > edges_ms)
             losses[:, [INDEX["latency_p50"], INDEX["latency"]]] = above
         repeats = np.flatnonzero(self.repeats(values) > 0.0)
         losses[repeats[:, None], _OF_QUESTIONS] = np.nan
+        losses[repeats, len(LOSSES) :] = np.nan
         return losses
 
     def repeats(self, values: Floats) -> Floats:
@@ -162,7 +213,7 @@ def observed(columns: Sequence[str], samples: Floats) -> Bools:
         samples: number of known values, (n, columns).
 
     Returns:
-        Shape (n, len(LOSSES)).
+        Shape (n, metrics of a ``LossMap``).
     """
     known = np.where(samples > 0.0, 0.0, np.nan)
     usual = np.zeros((len(known), 2))  # latencies are compared once they are known
@@ -171,8 +222,9 @@ def observed(columns: Sequence[str], samples: Floats) -> Bools:
 
 def sources(columns: Sequence[str]) -> tuple[str, ...]:
     """Those columns that losses are made of, in their order."""
-    names = {*_AS_THEY_ARE, *_COMPLEMENTS, *hit_columns(columns), _TOTAL_MS, REPEAT}
-    return tuple(name for name in columns if name in names)
+    names = {*_AS_THEY_ARE, *_COMPLEMENTS, *hit_columns(columns), *_FALSE_REFUSALS}
+    names |= {_TOTAL_MS, REPEAT}
+    return tuple(name for name in columns if name in names or name.startswith(_CUSTOM_LOSS))
 
 
 def cells(losses: Floats) -> Floats:
@@ -208,10 +260,9 @@ def hit_columns(columns: Sequence[str]) -> list[str]:
     return [f"hit{{k={k},evidence={evidence}}}" for evidence in _EVIDENCE]
 
 
-def _mean_of_known(values: Floats) -> Floats:
-    """Mean of each row over what is known, NaN where nothing is; shape (n,)."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=1)
-    mean: Floats = np.full(len(values), np.nan)
-    np.divide(np.where(known, values, 0.0).sum(axis=1), count, out=mean, where=count > 0)
-    return mean
+def _first_known(values: Floats, sources: Sequence[int]) -> Floats:
+    """Of each row the first known value among some columns, NaN where none is; shape (n,)."""
+    first: Floats = np.full(len(values), np.nan)
+    for source in sources:
+        first = np.where(np.isnan(first), values[:, source], first)
+    return first

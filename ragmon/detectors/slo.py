@@ -5,15 +5,15 @@ chapter 5): both a long and a short window must burn, so an alert is fast and en
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from ragmon.detectors import AlertKey, Finding, Severity, Tick
 from ragmon.detectors.arrays import Arrays, Bools, Floats, Ints
 from ragmon.detectors.episodes import chosen, measured
-from ragmon.detectors.losses import INDEX
+from ragmon.detectors.losses import known_metric
 
 KIND = "slo"
 
@@ -38,7 +38,7 @@ BURNS = (
 class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
-    metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
+    metric: Annotated[str, AfterValidator(known_metric)]
     """Metric whose bad queries use up the error budget."""
     objective: float = Field(gt=0.0, lt=1.0)
     """Share of queries that must be good, for example 0.95."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Bools, Ints, grown
-from ragmon.detectors.losses import BINARY, INDEX, LOSSES
+from ragmon.detectors.losses import BINARY, INDEX, family
 from ragmon.windows.series import VERSION, Dims
 
 _BLOCK = 16
@@ -29,12 +29,19 @@ _NEVER = np.iinfo(np.int64).max
 class StreamTable:
     """Streams by row; rows without a stream have no key."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, metrics: Sequence[str] = tuple(INDEX)) -> None:
+        """Begin with none.
+
+        Args:
+            limit: the most streams.
+            metrics: of the losses, in the order of their columns.
+        """
         self.limit = limit
+        self._metrics = tuple(metrics)
         self.dropped = 0
         self.rows: dict[StreamKey, int] = {}
         self.keys: list[StreamKey | None] = []
-        self.loss: Ints = np.zeros(0, dtype=np.int64)
+        self.loss: Ints = np.zeros(0, dtype=np.int64)  # place of its family in ``LOSSES``
         self.used: Bools = np.zeros(0, dtype=np.bool_)  # there is a stream
         self.sliced: Bools = np.zeros(0, dtype=np.bool_)  # of a slice or version
         self.versioned: Bools = np.zeros(0, dtype=np.bool_)  # of a version
@@ -78,7 +85,7 @@ class StreamTable:
             which: (m,) into ``dims``.
             observed: (m, losses) those that have observations; their streams begin to exist.
         """
-        table = self._tables.setdefault(slices, _MemberTable(2 + len(slices)))
+        table = self._tables.setdefault(slices, _MemberTable(2 + len(slices), len(self._metrics)))
         if len(table) + len(dims) > 4 * self.limit:
             table.clear()  # bounded, whatever the clients send
         places = table.places(dims)[which]
@@ -148,7 +155,7 @@ class StreamTable:
         return row
 
     def _describe(self, row: int, key: StreamKey) -> None:
-        self.loss[row] = INDEX[key.metric]
+        self.loss[row] = INDEX[family(key.metric)]
         self.subject[row] = self._subjects.setdefault(key[:2], len(self._subjects))
         self.used[row] = True
         self.sliced[row] = bool(key.dimension)
@@ -179,16 +186,16 @@ class StreamTable:
         names += [(name, value) for name, value in pairs if value]
         for series, (dimension, value) in enumerate(names):
             for loss in losses.tolist():
-                key = StreamKey(dims[0], LOSSES[loss].metric, dimension, value)
+                key = StreamKey(dims[0], self._metrics[loss], dimension, value)
                 known[series, loss] = self._row(key)
 
 
 class _MemberTable:
     """The rows that records of some dims are counted in, as far as they were looked up."""
 
-    def __init__(self, series: int) -> None:
-        self.rows = np.empty((0, series, len(LOSSES)), dtype=np.int32)
-        self.absent: Bools = np.empty((0, len(LOSSES)), dtype=np.bool_)  # not looked up yet
+    def __init__(self, series: int, losses: int) -> None:
+        self.rows = np.empty((0, series, losses), dtype=np.int32)
+        self.absent: Bools = np.empty((0, losses), dtype=np.bool_)  # not looked up yet
         self._places: dict[Dims, int] = {}
         self._last: tuple[Sequence[Dims], Ints] | None = None  # dims and their places
 

@@ -1,15 +1,15 @@
 """A fixed limit on a window, with a minimum of samples: what people expect, and slow."""
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from ragmon.detectors import AlertKey, Finding, Measured, Severity, Tick
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
 from ragmon.detectors.baselines import HOURS, BaselineLookup, lookup
 from ragmon.detectors.episodes import chosen, measured, reference_of
-from ragmon.detectors.losses import INDEX
+from ragmon.detectors.losses import known_metric
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 
 KIND = "threshold"
@@ -19,8 +19,9 @@ _SURE = 3.0
 class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings: exactly one of ``limit`` and ``drop``."""
 
-    metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
-    """Metric to limit; its loss counts: for hit, the share of queries without a hit."""
+    metric: Annotated[str, AfterValidator(known_metric)]
+    """Metric to limit; its loss counts: for hit, the share of queries without a hit. custom_score
+    limits every judge of judge.custom, custom_score/NAME one of them."""
     limit: float | None = Field(default=None, gt=0.0)
     """Mean loss over the window above which an alert fires, for example 0.2."""
     drop: float | None = Field(default=None, gt=0.0)

@@ -108,7 +108,11 @@ def human_score(known: Amendments) -> float | None:
 
 def people_score(known: Amendments, judge: str) -> float | None:
     """The label that a judge's score can be compared with; None without one."""
-    return human_score(known) if judge in BELIEVED else None
+    if judge in BELIEVED:
+        return human_score(known)
+    labels = (label for label in known.labels if judge in label.scores)
+    newest = max(labels, key=lambda label: label.timestamp, default=None)
+    return None if newest is None else newest.scores[judge]
 
 
 def best_score(known: Amendments) -> float | None:

@@ -21,6 +21,7 @@ from ragmon.signals.evidence import (
     LOCAL_JUDGE,
     SAMPLED_JUDGE,
     human_score,
+    people_score,
     verdict_of,
 )
 from ragmon.stats.agreement import CONFUSION, confusion_rows
@@ -28,10 +29,11 @@ from ragmon.stats.judged_estimate import CHOSEN_BY_HAND, SCORED, SHARED, scored_
 
 Floats = NDArray[np.float64]
 
-CORRECTED = "llm_corrected"
+CORRECTED_SUFFIX = "_corrected"
+CORRECTED = f"llm{CORRECTED_SUFFIX}"
 """The sampled judge's mean, corrected by its differences from the labels of people."""
 
-LOCAL_CORRECTED = "local_corrected"
+LOCAL_CORRECTED = f"local{CORRECTED_SUFFIX}"
 """The local judge's mean, corrected likewise."""
 
 JUDGES = (EMBEDDED_JUDGE, SAMPLED_JUDGE, LOCAL_JUDGE)
@@ -66,12 +68,14 @@ class VerdictLayout(Struct, frozen=True):
     local: Column
     local_corrected: Column
     custom: tuple[Column, ...]  # one a custom judge
+    custom_corrected: tuple[Column, ...]  # by labels of people, one a custom judge
     names: tuple[str, ...]  # of the blocks
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the estimates."""
-        return (*self.scores, self.corrected, self.local, self.local_corrected, *self.custom)
+        of_custom = (*self.custom, *self.custom_corrected)
+        return (*self.scores, self.corrected, self.local, self.local_corrected, *of_custom)
 
     @property
     def counted(self) -> tuple[Column, ...]:
@@ -131,6 +135,10 @@ class VerdictLayout(Struct, frozen=True):
         """Sums over ``SHARED`` and ``SCORED`` of a custom judge's scores."""
         return self._pair(rows, _custom_block(judge))
 
+    def custom_people(self, rows: Floats, judge: str) -> tuple[Floats, Floats]:
+        """Those of ``people`` about a custom judge's question, with its score as proxy."""
+        return self._pair(rows, _custom_people_block(judge))
+
     def local_people(self, rows: Floats) -> tuple[Floats, Floats]:
         """Those of ``people`` with the local judge's score as proxy."""
         return self._pair(rows, "local_people")
@@ -171,14 +179,18 @@ def layout(ks: Sequence[int], judges: Sequence[str] = ()) -> VerdictLayout:
     )
     scored = (f"scored:{column.key}" for column in scores)
     agreed = (f"agreement:{judge}" for judge in JUDGES)
-    custom = tuple(
-        Column(CUSTOM, (("judge", judge),), "fraction", _CUSTOM_HELP, f"{CUSTOM}_ratio")
-        for judge in judges
+    custom, custom_corrected = (
+        tuple(
+            Column(CUSTOM, (("judge", f"{judge}{suffix}"),), "fraction", text, f"{CUSTOM}_ratio")
+            for judge in judges
+        )
+        for suffix, text in (("", _CUSTOM_HELP), (CORRECTED_SUFFIX, _CUSTOM_HELP))
     )
-    blocks = (*_OTHERS, *(_custom_block(judge) for judge in judges))
+    of_custom = (make(judge) for make in (_custom_block, _custom_people_block) for judge in judges)
+    blocks = (*_OTHERS, *of_custom)
     others = (f"{part}:{of}" for of in blocks for part in ("shared", "scored"))
     names = ("shared", *scored, *agreed, *others)
-    return VerdictLayout(scores, corrected, local, local_corrected, custom, names)
+    return VerdictLayout(scores, corrected, local, local_corrected, custom, custom_corrected, names)
 
 
 def layout_of(columns: Sequence[Column]) -> VerdictLayout:
@@ -191,6 +203,10 @@ def layout_of(columns: Sequence[Column]) -> VerdictLayout:
 
 def _custom_block(judge: str) -> str:
     return f"custom.{judge}"
+
+
+def _custom_people_block(judge: str) -> str:
+    return f"custom_people.{judge}"
 
 
 class SparseRows(NamedTuple):
@@ -219,6 +235,7 @@ def observe(
         _read_rows(mine, LOCAL_JUDGE),
         _people_rows(mine, LOCAL_JUDGE),
         *(_read_rows(mine, judge) for judge in judges),
+        *(_people_rows(mine, judge) for judge in judges),
     )
     rows = np.concatenate([judged, agreed.reshape(len(at), -1), *others], axis=1)
     return SparseRows(np.array(at, dtype=np.int32), rows)
@@ -299,7 +316,7 @@ def _read_rows(known: Sequence[Amendments], judge: str) -> Floats:
 
 def _people_rows(known: Sequence[Amendments], judge: str) -> Floats:
     """Labels of answers that a judge scored: both blocks, side by side."""
-    people = np.array([human_score(each) for each in known], dtype=np.float64)
+    people = np.array([people_score(each, judge) for each in known], dtype=np.float64)
     verdicts = [verdict_of(each, judge) for each in known]
     proxy = np.array([math.nan if v is None or v.score is None else v.score for v in verdicts])
     both = ~np.isnan(people) & ~np.isnan(proxy)

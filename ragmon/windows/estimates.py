@@ -123,15 +123,22 @@ def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats,
 def _estimate_custom(
     targets: tuple[Floats, Floats, Floats, Floats], sums: Floats, layout: VerdictLayout
 ) -> None:
-    """Write the estimates of the custom judges into their columns, the last ones."""
-    first = len(layout.columns) - len(layout.custom)
-    for at, judge in enumerate(layout.custom_names, first):
+    """Write the estimates of the custom judges into their columns, the last ones.
+
+    Those that labels of people correct come after the others.
+    """
+    judges = layout.custom_names
+    first = len(layout.columns) - 2 * len(judges)
+    for at, judge in enumerate(judges, first):
         shared, scored = layout.by_custom(sums, judge)
         some = np.flatnonzero(scored[:, 0])
         if len(some):
             known = judged_estimate.estimate(shared[some], scored[some])
-            for target, part in zip(targets, known[:4], strict=True):
+            people = layout.custom_people(sums[some], judge)
+            corrected = _corrected_mean(known, people)
+            for target, part, last in zip(targets, known[:4], corrected[:4], strict=True):
                 target[some, at] = part
+                target[some, at + len(judges)] = last
 
 
 def _fill(
@@ -151,8 +158,15 @@ def _corrected(
 ) -> judged_estimate.Estimate:
     """The judge's faithfulness as people would see it, where labels say enough of the judge."""
     faithfulness = judged_estimate.Estimate(*(part[:, 0] for part in known))
-    corrected = judged_estimate.estimate(*people, population=faithfulness)
-    few = (corrected.samples < judged_estimate.LEAST_FOR_PROXY) | np.isnan(faithfulness.mean)
+    return _corrected_mean(faithfulness, people)
+
+
+def _corrected_mean(
+    judged: judged_estimate.Estimate, people: tuple[Floats, Floats]
+) -> judged_estimate.Estimate:
+    """One score of a judge as people would see it, shapes (series,)."""
+    corrected = judged_estimate.estimate(*people, population=judged)
+    few = (corrected.samples < judged_estimate.LEAST_FOR_PROXY) | np.isnan(judged.mean)
     mean, lower, upper = (np.where(few, np.nan, part) for part in corrected[:3])
     samples = np.where(few, 0.0, corrected.samples)
     return corrected._replace(mean=mean, lower=lower, upper=upper, samples=samples)

@@ -46,7 +46,7 @@ def test_the_three_lines(server):
         tags={"tenant": "acme"},
     )
     monitor.log_feedback(query_id, "negative", comment="no")
-    monitor.log_label(query_id, relevant_ids=["a"], labeller="jo")
+    monitor.log_label(query_id, relevant_ids=["a"], scores={"tone": 0.5}, labeller="jo")
     assert monitor.flush()
     (record,), (feedback,), (label,) = (sent(server, each) for each in server.records)
     assert (record.query_id, record.query, record.answer) == (query_id, "Who pays?", "The council.")
@@ -59,6 +59,7 @@ def test_the_three_lines(server):
     assert record.chunks[0].text == "The council pays."
     assert (feedback.query_id, feedback.rating, feedback.comment) == (query_id, -1.0, "no")
     assert (label.query_id, label.relevant_ids, label.labeller) == (query_id, ["a"], "jo")
+    assert label.scores == {"tone": 0.5}
     assert monitor.stats().sent == monitor.stats().logged == 3
     assert monitor.close()
 
@@ -219,7 +220,7 @@ def test_no_call_ever_raises(arguments, rating, identity):
         rating = Hostile(classless=True)
     assert isinstance(monitor.log_query(**arguments), str)
     monitor.log_feedback(identity, rating, comment=rating)
-    monitor.log_label(identity, grades=rating, faithful=rating)
+    monitor.log_label(identity, grades=rating, faithful=rating, scores=rating)
     with monitor.query(identity, **arguments) as q:
         q.retrieved(rating)
         q.answered(rating, citations=rating)

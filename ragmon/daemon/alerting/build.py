@@ -10,7 +10,10 @@ from ragmon.config.sections import WEEK, MaintenanceSettings
 from ragmon.detectors import rules
 from ragmon.detectors.days import Calendar
 from ragmon.detectors.detection import Detection, DetectionOptions
-from ragmon.plugins import find
+from ragmon.detectors.losses import CUSTOM
+from ragmon.detectors.rules import Rule
+from ragmon.errors import SettingsError
+from ragmon.plugins import find, remedy
 
 
 def build_detection(settings: Settings, columns: Sequence[str]) -> Detection:
@@ -35,8 +38,19 @@ def build_detection(settings: Settings, columns: Sequence[str]) -> Detection:
         calendar=calendar,
         first_days=values.first_days,
     )
-    configured = rules.combined(values.rules, defaults=values.defaults)
-    return Detection(columns, rules.build(configured), options)
+    configured = rules.build(rules.combined(values.rules, defaults=values.defaults))
+    _check_judges(configured, [judge.name for judge in settings.judge.custom])
+    return Detection(columns, configured, options)
+
+
+def _check_judges(configured: Sequence[Rule], judges: Sequence[str]) -> None:
+    """Refuse rules that watch a custom judge which there is not."""
+    for rule in configured:
+        for metric in (rule.metric, *getattr(rule.options, "metrics", ())):
+            of, _, judge = metric.partition("/")
+            if of == CUSTOM and judge and judge not in judges:
+                there = remedy(judge, judges) if judges else "judge.custom has none"
+                raise SettingsError(f"detectors.rules: {metric}: no judge {judge!r}; {there}")
 
 
 def build_timing(settings: Settings) -> Timing:

@@ -11,7 +11,7 @@ from ragmon import privacy
 from ragmon.alerts import Alert, DrivingTopic
 from ragmon.clock import Clock
 from ragmon.daemon.alerting.worst_queries import alert_members
-from ragmon.detectors.losses import INDEX, LossMap
+from ragmon.detectors.losses import LossMap
 from ragmon.pipeline import Pipeline, Privacy
 from ragmon.queries.blocks import current
 from ragmon.queries.topic_blocks import BlockQuestions, questions_of
@@ -19,7 +19,7 @@ from ragmon.stores import Reader
 from ragmon.topics.driving import asked_queries, drivers
 from ragmon.windows.series import VERSION
 
-METRICS = ("zero_result", "hit", "low_score", "uncited", "positive_feedback")
+METRICS = ("zero_result", "hit", "low_score", "uncited", "refusal", "positive_feedback")
 """Of alerts that topics may drive."""
 
 MOST_S = 5.0
@@ -153,7 +153,7 @@ class DrivingTopicSearch:
         observations = current(reader, self._pipeline, block)
         stamps = observations.timestamps
         stream = alert.key.stream
-        loss = self._losses.losses(observations.values)[:, INDEX[stream.metric]]
+        loss = self._losses.losses(observations.values)[:, self._losses.index[stream.metric]]
         fits = (stamps >= span[0]) & (stamps < span[1]) & ~np.isnan(loss)
         members = alert_members(observations, alert)
         if stream.dimension == VERSION:

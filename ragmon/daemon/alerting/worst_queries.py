@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragmon import privacy
 from ragmon.alerts import Alert, WorstQuery
-from ragmon.detectors.losses import INDEX, LOSSES, LossMap
+from ragmon.detectors.losses import LossMap, loss_of
 from ragmon.percentages import percent_text
 from ragmon.pipeline import Pipeline, Privacy
 from ragmon.queries.blocks import current
@@ -31,6 +31,8 @@ _WHY = {
     "low_score": "the best score is low",
     "uncited": "cites nothing it was given",
     "cited_unretrieved": "cites what was not retrieved",
+    "refusal": "declines to answer",
+    "false_refusal": "declines although something relevant was retrieved",
     "positive_feedback": "disliked",
 }
 
@@ -65,7 +67,7 @@ class WorstQueries:
             alert: that they show.
             has_time: false once what was read must do; one block is read in any case.
         """
-        if alert.key.kind == "no_data" or alert.key.stream.metric not in INDEX:
+        if alert.key.kind == "no_data" or alert.key.stream.metric not in self._losses.index:
             return ()
         with self._reader() as reader:
             worst = heapq.nlargest(_MOST_OPENED, self._bad(reader, alert, has_time))
@@ -99,7 +101,7 @@ class WorstQueries:
         if metric in _LATENCIES:
             loss = self._losses.latency_ms(observations.values)
         else:
-            loss = self._losses.losses(observations.values)[:, INDEX[metric]]
+            loss = self._losses.losses(observations.values)[:, self._losses.index[metric]]
         for at in np.flatnonzero(fits & (loss > 0.0)).tolist():
             value, when = float(loss[at]), float(observations.timestamps[at])
             yield _Bad(value, when, block.first_sequence, at, value)
@@ -118,7 +120,7 @@ class WorstQueries:
             return f"{loss:,.0f} ms"
         if metric == "error":
             return self._text(record.error or "") or "failed"
-        names = LOSSES[INDEX[metric]]
+        names = loss_of(metric)
         value = f"{names.good or names.bad} {percent_text(1.0 - loss if names.good else loss, 0)}"
         return _WHY.get(metric, value)
 

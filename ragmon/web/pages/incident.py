@@ -15,7 +15,7 @@ from ragmon.alerts.example_texts import lookup_text, missing_text, topics_text
 from ragmon.api_schema import AlertDetail, LostNotification
 from ragmon.asgi import Problem
 from ragmon.charts.line import Band, Mark
-from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.losses import loss_of
 from ragmon.metric_series import QUERIES, metrics
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import Page
@@ -241,7 +241,7 @@ def _topics(alerts: Sequence[AlertView]) -> str:
 def driving_slices(alert: AlertView) -> list[DrivingSlice]:
     """The slices that drive a change, the likeliest first."""
     parts: Sequence[SliceShare] = alert.evidence.slices if alert.evidence else ()
-    good = bool(LOSSES[INDEX[alert.metric]].good)
+    good = bool(loss_of(alert.metric).good)
     rows = [
         DrivingSlice(
             part.dimension,

@@ -11,7 +11,7 @@ from ragmon.asgi import Problem
 from ragmon.charts import axes
 from ragmon.charts.line import NARROW, Curve, line_chart
 from ragmon.report import LabelAgreement, MeanEstimate, PipelineReport
-from ragmon.signals.verdict_sums import CUSTOM
+from ragmon.signals.verdict_sums import CORRECTED_SUFFIX, CUSTOM
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import JUDGES
 from ragmon.web.pages.judge_source import CalibrationFacts, JudgePageSource
@@ -33,6 +33,11 @@ _FAITHFUL = {
 
 
 _CUSTOM = f"{CUSTOM}/"
+
+
+def _custom_name(judge: str) -> str:
+    name = judge.removesuffix(CORRECTED_SUFFIX)
+    return judge if name == judge else f"{name}, corrected by labels"
 
 
 class JudgedPipeline(NamedTuple):
@@ -109,7 +114,7 @@ def _judged(pipeline: PipelineReport) -> JudgedPipeline:
         known.get("grounding_coverage"),
         [(judge, known[name]) for name, judge in _FAITHFUL.items() if name in known],
         [
-            (name.removeprefix(_CUSTOM), known[name])
+            (_custom_name(name.removeprefix(_CUSTOM)), known[name])
             for name in sorted(known)
             if name.startswith(_CUSTOM)
         ],

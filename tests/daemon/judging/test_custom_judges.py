@@ -2,12 +2,17 @@
 
 import re
 
+import numpy as np
 import pytest
 
+from ragmon.alerts.remedies import name_of
+from ragmon.alerts.sentences import sentence
 from ragmon.config import load
+from ragmon.daemon.alerting.build import build_detection
 from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.judging.build import check_judges
-from ragmon.detectors.losses import INDEX, LossMap
+from ragmon.detectors.intake import ObservationBuffer
+from ragmon.detectors.losses import LossMap
 from ragmon.errors import SettingsError
 from ragmon.records import Amendments, Draw, QueryRecord, Verdict
 from tests.support.daemons import running
@@ -204,10 +209,16 @@ def test_a_start_refuses_what_cannot_judge(function):
         check_judges(load(None, {"judge.custom": [broken]}, {}).settings)
 
 
-def test_detectors_watch_the_loss_of_custom_judges(function, tone):
+def judged(pipeline, known):
+    records = [
+        QueryRecord(query_id=f"q{n}", timestamp=n / 10, answer="yes") for n in range(len(known))
+    ]
+    return pipeline.observe(records, known)
+
+
+def test_each_custom_judge_has_a_loss_of_its_own(function, tone):
     flags = {"judge.custom": [function, tone], "judge.llm.base_url": "http://localhost:1/v1"}
     pipeline = build_pipeline(load(None, flags, {}).settings)
-    records = [QueryRecord(query_id=f"q{n}", timestamp=1.0, answer="yes") for n in range(4)]
     drawn = Draw(query_id="q1", probability=0.25, proxy=0.5, drawn=True)
     known = [
         Amendments(),
@@ -215,7 +226,87 @@ def test_detectors_watch_the_loss_of_custom_judges(function, tone):
         Amendments(draw=drawn),
         Amendments(verdicts=(Verdict(query_id="q3", judge="length", score=0.25),)),
     ]
-    observations = pipeline.observe(records, known)
-    losses = LossMap(pipeline.columns).losses(observations.values)[:, INDEX["custom_score"]]
-    assert losses[1:].tolist() == [1.0, 0.0, 0.75]  # a quarter drawn: one stands for four
-    assert losses[0] != losses[0]
+    losses = LossMap(pipeline.columns)
+    lost = losses.losses(judged(pipeline, known).values)
+    by_judge = {
+        judge: lost[:, losses.index[f"custom_score/{judge}"]].tolist()
+        for judge in ("tone", "length")
+    }
+    assert by_judge["tone"][1:3] == [1.0, 0.0]  # a quarter drawn: one stands for four
+    assert by_judge["length"][3] == 0.75
+    assert np.isnan([*by_judge["tone"][::3], *by_judge["length"][:3]]).all()
+
+
+@pytest.mark.parametrize("metric", ["custom_score", "custom_score/length"])
+def test_a_rule_fires_for_the_custom_judge_that_grades_worse(function, tone, metric):
+    rule = {"kind": "threshold", "metric": metric, "limit": 0.3}
+    flags = {
+        "judge.custom": [function, tone],
+        "judge.llm.base_url": "http://localhost:1/v1",
+        "detectors.rules": [rule],
+    }
+    settings = load(None, flags, {}).settings
+    pipeline = build_pipeline(settings)
+    drawn = Draw(query_id="q", probability=1.0, proxy=0.5, drawn=True)
+    verdicts = (
+        Verdict(query_id="q", judge="length", score=0.25),
+        Verdict(query_id="q", judge="tone", score=1.0),
+    )
+    buffer = ObservationBuffer(pipeline.columns)
+    before = judged(pipeline, [Amendments(draw=drawn)] * 100)
+    buffer.log(before)
+    buffer.restate(before, judged(pipeline, [Amendments(draw=drawn, verdicts=verdicts)] * 100))
+    detection = build_detection(settings, buffer.columns)
+    batch = buffer.take()
+    detection.begin(0.0)
+    detection.fold(batch.logged)
+    detection.restate(batch.before, batch.after)
+    found = [finding for closed in detection.advance(3) for finding in closed.findings]
+    assert {finding.alert.stream.metric for finding in found} == {"custom_score/length"}
+    assert {name_of(finding.alert) for finding in found} == {"RagmonCustomScore"}
+    assert sentence(found[-1], 180.0).startswith("length score of default is 25 % (at least 70 %")
+
+
+def test_a_rule_on_a_custom_judge_that_does_not_exist_ends_the_start(function):
+    rule = {"kind": "threshold", "metric": "custom_score/lenght", "limit": 0.3}
+    settings = load(None, {"judge.custom": [function], "detectors.rules": [rule]}, {}).settings
+    with pytest.raises(SettingsError, match="did you mean `length`"):
+        build_detection(settings, ObservationBuffer(build_pipeline(settings).columns).columns)
+
+
+def test_labels_of_people_correct_a_custom_judge_and_are_compared_with_it(tmp_path, function):
+    with running(tmp_path / "data", judge__custom=[function]) as site:
+        long = "a long answer that goes on and on about the office"
+        site.post("/v1/queries", [answered(n, long if n < 20 else "short") for n in range(80)])
+        eventually(lambda: outcomes(site, "length", "scored") == 80, "all read", 60.0)
+        labels = [
+            {"query_id": f"q{n}", "scores": {"length": 0.75 if n < 20 else 1.0}} for n in range(40)
+        ]
+        site.post("/v1/labels", labels)
+        site.post("/v1/labels", [{"query_id": "q79", "faithful": 0.0}])  # says nothing of length
+        report = site.get("/v1/report?window=1h").json["pipelines"][0]["metrics"]
+        page = site.page()
+        card = site.get("/v1/judges/report?since=1h").json
+        of_query = site.get("/v1/queries/q0").json["labels"]
+        shown = site.get("/judge?window=24h").text
+        site.post("/v1/labels", [{"query_id": f"q{n}", "withdrawn": True} for n in range(40)])
+        eventually(
+            lambda: (
+                "custom_score/length_corrected"
+                not in site.get("/v1/report?window=1h").json["pipelines"][0]["metrics"]
+            ),
+            "withdrawn",
+        )
+    assert report["custom_score/length"]["estimate"] == pytest.approx(0.8125)
+    corrected = report["custom_score/length_corrected"]
+    assert corrected["samples"] == 40
+    assert corrected["estimate"] == pytest.approx(0.9375, abs=0.01)  # people like long ones
+    assert corrected["lower"] < corrected["estimate"] < corrected["upper"]
+    of_corrected = {"judge": "length_corrected", **WINDOW}
+    assert values(page, "ragmon_custom_score_ratio", **of_corrected) == [
+        pytest.approx(corrected["estimate"])
+    ]
+    (length,) = [judge for judge in card["judges"] if judge["judge"] == "length"]
+    assert length["labels"] == 40
+    assert [label["scores"] for label in of_query] == [{"length": 0.75}]
+    assert "length, corrected by labels" in shown
