@@ -19,6 +19,7 @@ from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say_json
 from ragmon.cli.csv_output import say_csv
 from ragmon.cli.pipeline_names import check_pipeline
+from ragmon.cli.progress import waiting
 from ragmon.cli.rich_output import standard_output
 from ragmon.counts import counted
 from ragmon.documents.report import (
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     asked = {name: getattr(args, name) for name in names if getattr(args, name)}
     asked |= {} if every is None else {"ids": "true"}
     session = remote.session(args)
-    report = remote.get(session, args.url, "/v1/documents", DocumentReport, **asked)
+    with waiting("Documents are being compared"):
+        report = remote.get(session, args.url, "/v1/documents", DocumentReport, **asked)
     if not report.rows:
         check_pipeline(session, args.url, args.pipeline)
     dead = None if every is None else _dead(every, report)

@@ -14,6 +14,7 @@ from ragmon.cli import remote
 from ragmon.cli.connection import Connection
 from ragmon.cli.console import say_json
 from ragmon.cli.pipeline_names import check_pipeline
+from ragmon.cli.progress import waiting
 from ragmon.cli.rich_output import standard_output
 from ragmon.counts import counted
 from ragmon.judge_reports.advice import marks_sentence, slice_name
@@ -30,7 +31,8 @@ def show(args: argparse.Namespace, session: Connection) -> None:
     """Ask and print."""
     names = ("pipeline", "since", "limit")
     asked = {name: str(value) for name in names if (value := getattr(args, name))}
-    report = remote.get(session, args.url, "/v1/judges/report", JudgeReport, **asked)
+    with waiting("Judges are being compared"):
+        report = remote.get(session, args.url, "/v1/judges/report", JudgeReport, **asked)
     if not report.labelled:
         check_pipeline(session, args.url, args.pipeline)
     if args.json:

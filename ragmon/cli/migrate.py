@@ -9,17 +9,21 @@ import argparse
 from ragmon.cli import flags
 from ragmon.cli.console import say, say_json
 from ragmon.cli.exit_codes import ExitCode
+from ragmon.cli.progress import StageBar
 from ragmon.cli.results import StoreMigration
 from ragmon.plugins import resolve
-from ragmon.stores import Migration, StoreFormat
+from ragmon.stores import COPYING, Migration, StoreFormat
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
-    parser.usage = f"{parser.prog} [--check] [--json] [--config FILE] [--SETTING VALUE ...]"
+    parser.usage = (
+        f"{parser.prog} [--check] [--json] [--quiet] [--config FILE] [--SETTING VALUE ...]"
+    )
     parser.add_argument("--check", action="store_true", help="change nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     done: Migration | None = None
     after = before
     if is_due and not args.check:
-        done = module.migrate(options, settings.data_dir)
+        with StageBar([COPYING], quiet=args.quiet) as bar:
+            done = module.migrate(options, settings.data_dir, bar.show)
         after = module.inspect(options, settings.data_dir)
     result = StoreMigration(
         before=None if before is None else before.version,

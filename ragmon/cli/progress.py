@@ -1,6 +1,7 @@
 """Progress of what takes longer than a moment: how much, how fast, and the time that is left."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from rich import filesize
@@ -81,6 +82,14 @@ class StageBar:
 
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A bar for an answer of the daemon, which does not say how far it is: the time that passed."""
+    with _bar([], quiet=False) as progress:
+        progress.add_task(what, total=None)
+        yield
 
 
 def _bar(columns: Sequence[ProgressColumn], *, quiet: bool) -> Progress:

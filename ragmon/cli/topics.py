@@ -14,6 +14,7 @@ from ragmon.cli.console import say_json
 from ragmon.cli.csv_output import say_csv
 from ragmon.cli.evaluate import write
 from ragmon.cli.pipeline_names import check_pipeline
+from ragmon.cli.progress import waiting
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
@@ -56,7 +57,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask and print."""
     asked = {"pipeline": args.pipeline, "since": args.since, "until": args.until}
-    listed = _ask(args, asked, SystemClock())
+    with waiting("Topics are being found"):
+        listed = _ask(args, asked, SystemClock())
     if not listed.topics:
         check_pipeline(remote.session(args), args.url, args.pipeline)
     if args.json:

@@ -5,7 +5,7 @@ their query id, and commits everything that one group of requests changes in one
 a store offers to each of its users is in ``ragmon.stores.ports``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
@@ -87,6 +87,17 @@ class BlockTimes(NamedTuple):
     records: int
     first_timestamp: float
     last_timestamp: float
+
+
+MigrationProgress = Callable[[str, int, int], None]
+"""Called with a stage, and how much of how much of it is done: bytes of ``COPYING``, else steps."""
+
+COPYING = "Copying the store as it was"
+CHANGING = "Changing the format"
+
+
+def no_progress(_stage: str, _done: int, _total: int) -> None:
+    """Take no notice."""
 
 
 class Migration(NamedTuple):

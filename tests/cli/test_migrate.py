@@ -7,6 +7,7 @@ import pytest
 import zstandard
 
 from ragmon.cli import main
+from ragmon.stores import CHANGING, COPYING, sqlite
 from ragmon.stores.sqlite.schema import FORMAT
 from ragmon.stores.sqlite.store import FILE
 from tests.support.paths import DATA
@@ -51,6 +52,17 @@ def test_an_older_store_is_brought_up_to_date_beside_a_copy(old, capsys):
     assert version(said["backup"]) == 2
     assert main(["migrate", "--check", "--data_dir", str(old)]) == 0
     assert "as this ragmon needs it" in capsys.readouterr().out
+
+
+def test_a_migration_tells_how_much_of_the_copy_and_of_the_steps_is_done(old):
+    said = []
+    done = sqlite.migrate(sqlite.Options(), old, lambda *stage: said.append(stage))
+    copied = [(part, of) for stage, part, of in said if stage == COPYING]
+    steps = [(part, of) for stage, part, of in said if stage == CHANGING]
+    assert copied == sorted(copied)
+    assert copied[-1] == (copied[-1][1], done.backup.stat().st_size)
+    assert steps == [(step, FORMAT - 2) for step in range(FORMAT - 2)]
+    assert sqlite.migrate(sqlite.Options(), old) is None
 
 
 def test_a_store_of_the_future_is_refused(old, capsys):

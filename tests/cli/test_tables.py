@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from ragmon.api_schema import Report
-from ragmon.cli.progress import StageBar, byte_bar, piece_bar, share_bar
+from ragmon.cli.progress import StageBar, byte_bar, piece_bar, share_bar, waiting
 from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
 from ragmon.report import LatencyFigures, MeanEstimate, PipelineReport, SliceReport
@@ -161,3 +161,19 @@ def test_a_bar_of_stages_has_the_unit_the_share_and_the_time_left_of_each(monkey
         assert "Copying" not in text
         assert " 25% 12,300,000/s" in text
     capsys.readouterr()
+
+
+def test_waiting_for_an_answer_shows_the_time_that_passed_and_leaves_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with waiting("Topics are being found"):
+        pass
+    shown = capsys.readouterr()
+    assert "Topics are being found" in shown.err
+    assert "0:00:00" in shown.err
+    assert shown.out == ""
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    monkeypatch.delenv("FORCE_COLOR")
+    with waiting("Topics are being found"):
+        pass
+    assert capsys.readouterr().err == ""

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from ragmon.errors import SettingsError
 from ragmon.http_client import check_secret, secret
-from ragmon.stores import Migration, StoreFormat
+from ragmon.stores import Migration, MigrationProgress, StoreFormat, no_progress
 
 if TYPE_CHECKING:
     from ragmon.stores.postgresql.connecting import DatabaseAccess
@@ -121,8 +121,17 @@ def inspect(options: Options, data_dir: Path) -> StoreFormat | None:  # noqa: AR
     return inspected(access, options.schema_name)
 
 
-def migrate(options: Options, data_dir: Path) -> Migration | None:  # noqa: ARG001 - as above
+def migrate(
+    options: Options,
+    data_dir: Path,  # noqa: ARG001 - as above
+    progress: MigrationProgress = no_progress,
+) -> Migration | None:
     """Make the tables, or bring them up to date; None where they are.
+
+    Args:
+        options: of the settings.
+        data_dir: nothing here.
+        progress: called as it goes on.
 
     Raises:
         SettingsError: psycopg is missing, or the connection string cannot be used.
@@ -132,7 +141,7 @@ def migrate(options: Options, data_dir: Path) -> Migration | None:  # noqa: ARG0
     access = _access(options)
     from ragmon.stores.postgresql.store import prepare  # noqa: PLC0415 - optional
 
-    return prepare(access, options.schema_name)
+    return prepare(access, options.schema_name, progress)
 
 
 def _access(options: Options) -> "DatabaseAccess":

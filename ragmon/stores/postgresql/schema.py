@@ -13,7 +13,7 @@ from typing import NamedTuple
 import psycopg
 
 from ragmon.errors import StoreBusyError, StoreError
-from ragmon.stores import Migration, StoreFormat
+from ragmon.stores import CHANGING, Migration, MigrationProgress, StoreFormat, no_progress
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 
 FORMAT = 1
@@ -142,7 +142,9 @@ MIGRATIONS: Mapping[int, FormatStep] = MappingProxyType({})
 """Steps to the next format, by the format before."""
 
 
-def migrate(database: PostgresDatabase) -> Migration | None:
+def migrate(
+    database: PostgresDatabase, progress: MigrationProgress = no_progress
+) -> Migration | None:
     """Make the tables, or bring them up to date; None where they are.
 
     Whoever comes second waits, and finds it done.
@@ -169,6 +171,7 @@ def migrate(database: PostgresDatabase) -> Migration | None:
         if readable_by > stored.version:
             _require_nobody(database, cursor, stored.version)
         for step in range(stored.version, FORMAT):
+            progress(CHANGING, step - stored.version, FORMAT - stored.version)
             MIGRATIONS[step].apply(database, cursor)
         database.execute(cursor, _SET, "format", FORMAT)
         database.execute(cursor, _SET, "readable_by", readable_by)

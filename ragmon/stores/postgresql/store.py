@@ -5,7 +5,7 @@ from contextlib import closing
 
 from ragmon.loops import Loop
 from ragmon.records import ONLY_SHARD
-from ragmon.stores import Migration, Recovery, StoreFormat
+from ragmon.stores import Migration, MigrationProgress, Recovery, StoreFormat, no_progress
 from ragmon.stores.damage import Damage
 from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Shard
@@ -114,7 +114,9 @@ class PostgresStore:
         self._writer.close()
 
 
-def prepare(access: DatabaseAccess, schema: str) -> Migration | None:
+def prepare(
+    access: DatabaseAccess, schema: str, progress: MigrationProgress = no_progress
+) -> Migration | None:
     """Make the tables, or bring them up to date.
 
     Raises:
@@ -122,7 +124,7 @@ def prepare(access: DatabaseAccess, schema: str) -> Migration | None:
         StoreError: the database cannot be used.
     """
     with closing(PostgresDatabase(access, schema, Damage())) as database:
-        return migrate(database)
+        return migrate(database, progress)
 
 
 def inspect(access: DatabaseAccess, schema: str) -> StoreFormat | None:

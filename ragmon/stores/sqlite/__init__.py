@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from ragmon.errors import SettingsError
-from ragmon.stores import Migration, StoreFormat
+from ragmon.stores import Migration, MigrationProgress, StoreFormat, no_progress
 from ragmon.stores.sqlite.lease import DirectoryLease
 from ragmon.stores.sqlite.migration import read_format
 from ragmon.stores.sqlite.reader import SqliteReader
@@ -33,12 +33,7 @@ def build(options: Options, data_dir: Path, *, waits: bool = True) -> SqliteStor
         StoreBusyError: another process has it.
         StoreError: it cannot be opened.
     """
-    lease = DirectoryLease(data_dir)
-    try:
-        return SqliteStore(data_dir, synchronous=options.synchronous, lease=lease)
-    except BaseException:
-        lease.release()
-        raise
+    return _open(options, data_dir, no_progress)
 
 
 def open_reader(options: Options, data_dir: Path) -> SqliteReader:  # noqa: ARG001 - as other kinds
@@ -66,13 +61,31 @@ def inspect(options: Options, data_dir: Path) -> StoreFormat | None:  # noqa: AR
     return read_format(path) if path.exists() else None
 
 
-def migrate(options: Options, data_dir: Path) -> Migration | None:
+def migrate(
+    options: Options, data_dir: Path, progress: MigrationProgress = no_progress
+) -> Migration | None:
     """Make the store, or bring it up to date after a copy of it; None where it is.
+
+    Args:
+        options: of the settings.
+        data_dir: folder of the file.
+        progress: called as it goes on.
 
     Raises:
         StoreBusyError: another process has it.
         StoreError: it cannot be opened, or not by this ragmon.
     """
-    store = build(options, data_dir)
+    store = _open(options, data_dir, progress)
     store.close()
     return store.migration
+
+
+def _open(options: Options, data_dir: Path, progress: MigrationProgress) -> SqliteStore:
+    lease = DirectoryLease(data_dir)
+    try:
+        return SqliteStore(
+            data_dir, synchronous=options.synchronous, lease=lease, progress=progress
+        )
+    except BaseException:
+        lease.release()
+        raise

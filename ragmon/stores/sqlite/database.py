@@ -11,7 +11,7 @@ from typing import Any
 import zstandard
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
-from ragmon.stores import Migration
+from ragmon.stores import Migration, MigrationProgress, no_progress
 from ragmon.stores.compression import UNDECODABLE, compressor
 from ragmon.stores.damage import Damage
 from ragmon.stores.sealing import seal, unseal
@@ -36,7 +36,9 @@ _DAMAGED = (
 class Database:
     """The only connection that writes or checkpoints."""
 
-    def __init__(self, path: Path, synchronous: str) -> None:
+    def __init__(
+        self, path: Path, synchronous: str, progress: MigrationProgress = no_progress
+    ) -> None:
         self.path = path
         self.migration: Migration | None = None
         self.damage = Damage()
@@ -44,7 +46,7 @@ class Database:
         with decoded(path):
             self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
-                self._prepare(synchronous)
+                self._prepare(synchronous, progress)
             except BaseException:
                 self.connection.close()
                 raise
@@ -164,7 +166,7 @@ class Database:
         """Checkpoint and close."""
         self.connection.close()
 
-    def _prepare(self, synchronous: str) -> None:
+    def _prepare(self, synchronous: str, progress: MigrationProgress) -> None:
         db = self.connection
         # These two count only before the first table. A block of a megabyte is written page by
         # page, so pages of 16 KB save three system calls in four.
@@ -182,7 +184,7 @@ class Database:
             self._create()
         db.execute("BEGIN IMMEDIATE")  # finds a read-only or locked file now, not at 3 a.m.
         db.execute("ROLLBACK")
-        self.migration = migrate(db, self.path)
+        self.migration = migrate(db, self.path, progress)
 
     def _create(self) -> None:
         db = self.connection

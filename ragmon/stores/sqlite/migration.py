@@ -6,14 +6,29 @@ import sqlite3
 from pathlib import Path
 
 from ragmon.errors import StoreError, StoreFullError
-from ragmon.stores import Migration, StoreFormat
+from ragmon.stores import (
+    CHANGING,
+    COPYING,
+    Migration,
+    MigrationProgress,
+    StoreFormat,
+    no_progress,
+)
 from ragmon.stores.sqlite.schema import FORMAT, MIGRATIONS
 
+_COPIED_BYTES = 4 << 20  # at once
 _SPARE_BYTES = 64 << 20  # for the changes themselves, in the write-ahead log
 
 
-def migrate(db: sqlite3.Connection, path: Path) -> Migration | None:
+def migrate(
+    db: sqlite3.Connection, path: Path, progress: MigrationProgress = no_progress
+) -> Migration | None:
     """Bring a store up to date, one transaction a step; None where it is.
+
+    Args:
+        db: its only connection.
+        path: of its file.
+        progress: called as it goes on.
 
     Raises:
         StoreError: a format that this ragmon cannot read; nothing was changed.
@@ -24,8 +39,9 @@ def migrate(db: sqlite3.Connection, path: Path) -> Migration | None:
         return None
     _check_usable(version, path)
     backup = path.with_name(f"{path.name}.format{version}.bak")
-    _back_up(db, backup)
+    _back_up(db, backup, progress)
     for step in range(version, FORMAT):
+        progress(CHANGING, step - version, FORMAT - version)
         db.execute("BEGIN IMMEDIATE")
         try:
             MIGRATIONS[step](db)
@@ -67,10 +83,10 @@ def _check_usable(version: int, path: Path) -> None:
         )
 
 
-def _back_up(db: sqlite3.Connection, backup: Path) -> None:
+def _back_up(db: sqlite3.Connection, backup: Path, progress: MigrationProgress) -> None:
     """Copy the store; one that an interrupted migration left is replaced."""
-    size = db.execute("PRAGMA page_count").fetchone()[0]
-    size *= db.execute("PRAGMA page_size").fetchone()[0]
+    page_bytes = db.execute("PRAGMA page_size").fetchone()[0]
+    size = db.execute("PRAGMA page_count").fetchone()[0] * page_bytes
     partial = backup.with_name(backup.name + ".partial")
     partial.unlink(missing_ok=True)
     free = shutil.disk_usage(backup.parent).free
@@ -84,7 +100,13 @@ def _back_up(db: sqlite3.Connection, backup: Path) -> None:
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         copy = sqlite3.connect(partial)
         try:
-            db.backup(copy)
+            db.backup(
+                copy,
+                pages=max(1, _COPIED_BYTES // page_bytes),
+                progress=lambda _status, left, of: progress(
+                    COPYING, (of - left) * page_bytes, of * page_bytes
+                ),
+            )
             copy.execute("PRAGMA journal_mode = DELETE")
         finally:
             copy.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ragmon.errors import StoreError
 from ragmon.records import ONLY_SHARD
-from ragmon.stores import Recovery
+from ragmon.stores import MigrationProgress, Recovery, no_progress
 from ragmon.stores.facts_cache import FactsCache
 from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Follower, Lease
@@ -26,7 +26,12 @@ class SqliteStore:
     """Implements ``Store``."""
 
     def __init__(
-        self, directory: Path, *, synchronous: str = "FULL", lease: Lease | None = None
+        self,
+        directory: Path,
+        *,
+        synchronous: str = "FULL",
+        lease: Lease | None = None,
+        progress: MigrationProgress = no_progress,
     ) -> None:
         """Open it, or create it.
 
@@ -34,12 +39,13 @@ class SqliteStore:
             directory: of the file; it exists.
             synchronous: see ``Options``.
             lease: of the directory, given back by ``close``; None where nobody else can come.
+            progress: called while the format is changed.
         """
         self.lease: Lease = lease or NoLease()
         self.loops = ()
         written = wal_content(directory / FILE)
         self._facts = FactsCache()
-        self._db = Database(directory / FILE, synchronous)
+        self._db = Database(directory / FILE, synchronous, progress)
         try:
             self.migration = self._db.migration
             self.damage = self._db.damage
