@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 LOWEST := tests/sources/otlp tests/web/pages tests/windows tests/signals tests/exposition
 
-.PHONY: lowest dist frameworks collector prometheus3 dashboard-linter demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
+.PHONY: lowest dist frameworks collector prometheus3 dashboard-linter demo check test golden docs pictures bench fuzz faults chaos soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -57,6 +57,11 @@ fuzz: $(INSTALLED)
 # A hundred kill -9, a hundred losses of power, every fault of disk and clock: half an hour.
 faults: $(INSTALLED)
 	$(RUN)/python -m tests.faults
+
+# A hundred thousand queries through workers, evaluators, PostgreSQL and Kafka that are killed a hundred
+# times and frozen fifty, in both protocols of groups: a quarter of an hour.
+chaos: $(INSTALLED) tools
+	$(RUN)/python -m tests.chaos
 
 # A month of simulated traffic in an hour; MINUTES=15 is a week of it.
 soak: MINUTES ?= 60

@@ -4,6 +4,7 @@
 that once; every daemon is a fork of it that runs the same command.
 """
 
+import importlib
 import json
 import os
 import subprocess
@@ -136,6 +137,8 @@ def _become(command: dict[str, Any], main: Any) -> None:
         os.dup2(log, 2)
         os.close(0)
         os.chdir(command["folder"])
+        if command.get("patch"):
+            importlib.import_module(command["patch"]).apply()
         sys.stdout = sys.stderr = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
         status = main(command["start"])
     except SystemExit as end:

@@ -14,10 +14,10 @@ from ragmon.stores import Restatement
 from ragmon.windows import Windows
 from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.observations import pack
-from ragmon.windows.series import SeriesKey
 from ragmon.windows.snapshot import dump_totals
 from tests.support.examples import DAY_S, NOON, pipeline, query_records, windows
 from tests.support.journal import MemoryJournal
+from tests.support.window_numbers import integers, sums
 
 PIPELINE = pipeline(slices=("tenant",), ks=(1, 3))
 SHARDS = 3
@@ -81,34 +81,12 @@ def counted_by_shards(groups: Sequence[SentGroup], seed: int) -> Windows:
     return started()[0]
 
 
-def integers(held: Windows) -> dict[tuple[float, SeriesKey], tuple[list[int], ...]]:
-    """Whatever is a number of queries, by window and by name."""
-    shown = {}
-    for length in (300.0, 3_600.0, DAY_S, 7 * DAY_S):
-        merged = held.merge(length, NOON)
-        queries = held.queries(length, NOON)
-        for key, at in held.series.keys.items():
-            if queries[at]:
-                shown[length, key] = ([int(queries[at])], merged.latency[at].ravel().tolist())
-    return shown
-
-
-def sums(held: Windows) -> dict[tuple[float, SeriesKey], np.ndarray]:
-    """Every sum of every window, and of all time, by name."""
-    shown = {}
-    for length in (300.0, 3_600.0, DAY_S, 7 * DAY_S):
-        rows = held.merge(length, NOON).rows
-        shown |= {(length, key): rows[at] for key, at in held.series.keys.items()}
-    totals = held.totals.rows
-    return shown | {(float("inf"), key): totals[at] for key, at in held.series.keys.items()}
-
-
 @settings(deadline=None, max_examples=60)
 @given(groups=st.lists(commits, min_size=1, max_size=12), seed=st.integers(0, 1_000))
 def test_any_interleaving_and_any_restart_counts_as_one_process(groups, seed):
     alone, together = counted_alone(groups), counted_by_shards(groups, seed)
-    assert integers(together) == integers(alone)
-    expected, got = sums(alone), sums(together)
+    assert integers(together, NOON) == integers(alone, NOON)
+    expected, got = sums(alone, NOON), sums(together, NOON)
     assert got.keys() == expected.keys()
     for key, row in expected.items():
         # What was added and taken away again leaves rounding of what was there meanwhile.
@@ -122,5 +100,5 @@ def test_a_process_that_forgets_a_shard_is_found_out():
         SentGroup(1, [QueryRecord(query_id="b", timestamp=NOON)], False, "go on"),
     ]
     whole = counted_by_shards(groups, 1)
-    assert integers(whole) == integers(counted_alone(groups))
-    assert integers(whole) != integers(counted_alone(groups[:1]))
+    assert integers(whole, NOON) == integers(counted_alone(groups), NOON)
+    assert integers(whole, NOON) != integers(counted_alone(groups[:1]), NOON)
