@@ -30,6 +30,9 @@ _FIELDS = "__struct_fields__"
 _HINT = "Mend the mapping; JMESPath is described at https://jmespath.org"
 _MOST_LENGTH = 2_000  # characters of an expression
 
+_FAILURES = (exceptions.JMESPathError, TypeError, ValueError, OverflowError, RecursionError)
+"""Exceptions from computing with what arrives: numbers of thousands of digits, deep nesting."""
+
 Original = Any
 """Decoded JSON of one original."""
 
@@ -94,11 +97,8 @@ class RecordMapping:
         for target, expression in self._parts:
             try:
                 value = expression.search(original, options=_OPTIONS)
-            except (exceptions.JMESPathError, TypeError, ValueError, OverflowError) as error:
-                detail = " ".join(str(error).split())[:300]
-                raise RecordError(
-                    "mapping", target, f"the expression cannot be computed: {detail}", hint=_HINT
-                ) from None
+            except _FAILURES as error:
+                raise _refusal(target, error) from None
             if value is None:
                 self.missing[target] += 1
             else:
@@ -119,7 +119,10 @@ class RecordMapping:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             hint = "send one complete JSON object a line"
             raise RecordError("malformed", "", str(error), hint=hint) from None
-        return msgspec.json.encode(self(original))
+        try:
+            return msgspec.json.encode(self(original))
+        except _FAILURES as error:
+            raise _refusal("", error) from None
 
     def take_missing(self) -> Counter[str]:
         """Fields that originals did not have, with their number since the last call."""
@@ -134,6 +137,13 @@ def mapping_of(expressions: Mapping[str, str], kind: str) -> RecordMapping | Non
         ValueError: see ``RecordMapping``.
     """
     return RecordMapping(expressions, kind) if expressions else None
+
+
+def _refusal(target: str, error: Exception) -> RecordError:
+    detail = " ".join(str(error).split())[:300]
+    return RecordError(
+        "mapping", target, f"the expression cannot be computed: {detail}", hint=_HINT
+    )
 
 
 def _put(record: dict[str, Any], target: str, value: Any) -> None:

@@ -116,3 +116,20 @@ def test_a_line_that_is_no_json(line):
     with pytest.raises(RecordError) as refused:
         RecordMapping({"query": "a"}).line(line)
     assert refused.value.reason == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("expression", "line"),
+    [
+        pytest.param(
+            "multiply(to_number(a), `1000`)",
+            b'{"a":"' + b"9" * 4_299 + b'"}',
+            id="a number of thousands of digits",
+        ),
+        pytest.param("to_string(a)", b'{"a":' + b"[" * 990 + b"]" * 990 + b"}", id="deep nesting"),
+    ],
+)
+def test_a_line_that_cannot_be_computed_costs_only_itself(expression, line):
+    mapping = RecordMapping({"query": expression})
+    with pytest.raises(RecordError, match=r"cannot be computed|recursion"):
+        mapping.line(line)

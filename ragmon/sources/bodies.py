@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from ragmon.decode import Decoder, Rejection, elements, rejection
 from ragmon.errors import RecordError
 from ragmon.event_time import Bounds
+from ragmon.json_scan import count_byte, count_elements, count_values
 from ragmon.memory import MemoryReservation
-from ragmon.sources.json_scan import count_byte, count_elements, count_values
 
 TOO_MANY = "too_many_records"
 """Reason of a request with more than ``limits.records``."""

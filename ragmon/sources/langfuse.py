@@ -6,6 +6,7 @@ is asked by those that it has. An observation becomes the span that Langfuse's S
 
 import base64
 import uuid
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,13 @@ from ragmon.sources import SourceContext
 from ragmon.sources.tracing_tools.client import Parameters, ToolClient
 from ragmon.sources.tracing_tools.options import ToolOptions
 from ragmon.sources.tracing_tools.source import ScorePage, SpanPage, ToolSource
-from ragmon.sources.tracing_tools.spans_json import grouped, iso_time, otlp_time, pairs
+from ragmon.sources.tracing_tools.spans_json import (
+    grouped,
+    iso_time,
+    otlp_time,
+    pairs,
+    readable,
+)
 from ragmon.sources.tracing_tools.sweeps import Window
 
 _OBSERVATIONS = ("/api/public/v2/observations", "/api/public/observations")
@@ -68,6 +75,9 @@ def build(options: Options, context: SourceContext) -> ToolSource:
     return ToolSource("langfuse", options, context, client, Langfuse(client, options.pipeline))
 
 
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
 class _Meta(Struct, frozen=True):
     cursor: str | None = None
     page: int = 0
@@ -75,7 +85,7 @@ class _Meta(Struct, frozen=True):
 
 
 class _LangfusePage(Struct):
-    data: list[dict[str, Any]]
+    data: list[Raw]
     meta: _Meta = _Meta()
 
 
@@ -95,8 +105,13 @@ class Langfuse:
         newest: Parameters = {**bounds, "fields": _FIELDS, "expandMetadata": _WHOLE, "limit": most}
         older: Parameters = {**bounds, "limit": min(most, _MOST_OLD)}
         page, next_cursor = self._page(_OBSERVATIONS, (newest, older), cursor)
-        spans = [span_of(entry, self._pipeline) for entry in page.data if entry.get("traceId")]
-        return SpanPage(grouped(spans), next_cursor)
+        return SpanPage(page.data, self._encoded, next_cursor)
+
+    def _encoded(self, observations: Sequence[Raw]) -> bytes:
+        decoded = [_decode_object(observation) for observation in observations]
+        return grouped(
+            [span_of(entry, self._pipeline) for entry in decoded if entry.get("traceId")]
+        )
 
     def scores(self, window: Window, cursor: str, most: int) -> ScorePage:
         """A page of the scores of a window."""
@@ -107,8 +122,8 @@ class Langfuse:
         }
         newest: Parameters = {**bounds, "fields": _SCORE_FIELDS}
         page, next_cursor = self._page(_SCORES, (newest, bounds), cursor)
-        scores = [Raw(msgspec.json.encode(score_of(score))) for score in page.data]
-        return ScorePage(scores, next_cursor)
+        scores, odd = readable(page.data, lambda score: score_of(_decode_object(score)))
+        return ScorePage(scores, next_cursor, odd)
 
     def _page(
         self, paths: tuple[str, str], parameters: tuple[Parameters, Parameters], cursor: str

@@ -21,6 +21,7 @@ from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outco
 from ragmon.stores.quarantine import QuarantinedItem
 
 _MOST_QUARANTINED = 100  # lines of one batch: a file of another format must not push out the rest
+_MOST_LINE_BYTES = 16 << 20
 _SHOWN_BYTES = 1_000  # of an original that could not be mapped
 
 
@@ -81,6 +82,7 @@ class LineIntake:
                 continue
             mapped: bytes | None = None
             try:
+                _check_size(line)
                 mapping = self._options.mapping
                 mapped = line if mapping is None else mapping.line(line)
                 records.append(self._decode(mapped, now, bounds))
@@ -128,4 +130,14 @@ class LineIntake:
         where = {self._options.unit: place}
         self._log.warning(
             "line_refused", field=error.field, reason=error.reason, error=str(error), **where
+        )
+
+
+def _check_size(line: bytes) -> None:
+    if len(line) > _MOST_LINE_BYTES:
+        raise RecordError(
+            "too_large",
+            "",
+            f"has more than {_MOST_LINE_BYTES >> 20} MiB",
+            hint="leave out of chunks what nobody reads",
         )

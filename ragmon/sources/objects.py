@@ -5,12 +5,13 @@ and the rows that were read are committed together with the records, so a crash 
 skips a row. What is written again under its name is read again; records with ids count once.
 """
 
+import io
 import tempfile
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
-from typing import IO, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal, cast
 
 import msgspec
 import structlog
@@ -20,15 +21,19 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ragmon import row_files
 from ragmon.errors import SettingsError
 from ragmon.files import BROKEN
-from ragmon.loops import Loop, LoopOptions, LoopOwner
+from ragmon.loops import Loop, LoopOptions, LoopOwner, beat
 from ragmon.mapping import mapping_of
 from ragmon.sources import ListedObject, ObjectStore, SourceContext
 from ragmon.sources.line_intake import IntakeOptions, LineIntake
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _RESOLUTION_S = 1.0  # of the times of a listing: objects of a second are read when it is over
 _LONGEST_PAUSE_S = 300.0  # of a bucket that does not answer
 _MOST_ROWS = 1_000
 _MOST_BYTES = 1 << 20  # of the rows of one batch
+_MOST_ARRAY = 64 << 20  # bytes of a JSON array, which is in memory as a whole
 
 
 class Options(BaseModel):
@@ -170,7 +175,8 @@ class ObjectSource(LoopOwner):
         with tempfile.TemporaryFile() as file:
             self._store.get_into(listed.name, file)
             file.seek(0)
-            batches = self._batches(file, form, done, listed)
+            beating = cast("IO[bytes]", io.BufferedReader(_BeatingFile(file)))
+            batches = self._batches(beating, form, done, listed)
             batch = next(batches, [])
             while True:
                 after = next(batches, None)
@@ -190,7 +196,8 @@ class ObjectSource(LoopOwner):
         batch: list[tuple[int, bytes]] = []
         size = 0
         try:
-            for number, row in enumerate(islice(row_files.rows(file, form), done, None), done + 1):
+            rows = row_files.rows(file, form, _MOST_ARRAY)
+            for number, row in enumerate(islice(rows, done, None), done + 1):
                 batch.append((number, row))
                 size += len(row)
                 if len(batch) == _MOST_ROWS or size >= _MOST_BYTES:
@@ -201,6 +208,35 @@ class ObjectSource(LoopOwner):
             self._log.warning("object_damaged", object=listed.name, error=str(error)[:300])
         if batch:
             yield batch
+
+
+class _BeatingFile(io.RawIOBase):
+    """A file whose every reading is a heartbeat: millions of blank lines give no row."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """As of every file."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """As of every file."""
+        return self._file.tell()
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """As of every file."""
+        beat()
+        return cast("io.BufferedRandom", self._file).readinto(buffer)
 
 
 def _is_next(listed: ListedObject, place: ObjectPosition | None) -> bool:

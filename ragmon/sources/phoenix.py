@@ -4,7 +4,7 @@ Spans come as OpenTelemetry has them. Annotations are asked for by the spans and
 are about, since the API finds them by nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -15,15 +15,17 @@ from pydantic import Field, SecretStr, model_validator
 
 from ragmon.errors import RemoteError
 from ragmon.http_client import Url, check_secret, check_secrets, secret
+from ragmon.loops import beat
 from ragmon.sources import SourceContext
-from ragmon.sources.tracing_tools.client import ToolClient
+from ragmon.sources.tracing_tools.client import TooLargeError, ToolClient
 from ragmon.sources.tracing_tools.options import ToolOptions
 from ragmon.sources.tracing_tools.source import ScorePage, SpanPage, ToolSource
-from ragmon.sources.tracing_tools.spans_json import iso_time, pairs
+from ragmon.sources.tracing_tools.spans_json import iso_time, pairs, readable
 from ragmon.sources.tracing_tools.sweeps import Window
 
 _AT_ONCE = 100  # ids of one request: a URL of three kilobytes
 _MOST_ANNOTATIONS = 1_000
+_MOST_TOGETHER = 20_000  # annotations of one page of spans
 _NOT_FOUND = 404
 _OURS = "ragmon "  # names of verdicts that ragmon exported itself
 _METADATA = "metadata"
@@ -64,8 +66,20 @@ def build(options: Options, context: SourceContext) -> ToolSource:
 
 
 class _PhoenixPage(Struct):
-    data: list[dict[str, Any]]
+    data: list[Raw]
     next_cursor: str | None = None
+
+
+class _SpanIds(Struct):
+    """Ids of a span, of which its annotations are asked for."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None = None
+
+
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_ids = msgspec.json.Decoder(_SpanIds).decode
 
 
 class Phoenix:
@@ -82,25 +96,32 @@ class Phoenix:
     def spans(self, window: Window, cursor: str, most: int) -> SpanPage:
         """A page of the spans that began in a window."""
         page = self._spans(window, cursor, most)
-        spans = [_on_the_wire(span) for span in page.data if not _is_ours(span)]
+        return SpanPage(page.data, self._encoded, page.next_cursor or "")
+
+    def _encoded(self, spans: Sequence[Raw]) -> bytes:
+        decoded = [_decode_object(span) for span in spans]
+        on_the_wire = [_on_the_wire(span) for span in decoded if not _is_ours(span)]
         request = {
             "resourceSpans": [
-                {"resource": {"attributes": self._resource}, "scopeSpans": [{"spans": spans}]}
+                {
+                    "resource": {"attributes": self._resource},
+                    "scopeSpans": [{"spans": on_the_wire}],
+                }
             ]
         }
-        return SpanPage(msgspec.json.encode(request), page.next_cursor or "")
+        return msgspec.json.encode(request)
 
     def scores(self, window: Window, cursor: str, most: int) -> ScorePage:
         """The annotations of a page of spans, and of their traces."""
         page = self._spans(window, cursor, most)
-        trace_ids = {str(span["span_id"]): str(span["trace_id"]) for span in page.data}
-        scores = [
-            {**annotation, "trace_id": trace_ids.get(annotation.get("span_id", ""))}
-            for annotation in self._annotations("span", list(trace_ids))
-        ]
-        roots = [str(span["trace_id"]) for span in page.data if not span.get("parent_span_id")]
-        scores += self._annotations("trace", list(dict.fromkeys(roots)))
-        return ScorePage([_raw(score) for score in scores], page.next_cursor or "")
+        spans = [ids for span in page.data if (ids := _ids_of(span)) is not None]
+        trace_ids = {span.span_id: span.trace_id for span in spans}
+        of_spans = self._annotations("span", list(trace_ids))
+        roots = [span.trace_id for span in spans if not span.parent_span_id]
+        of_traces = self._annotations("trace", list(dict.fromkeys(roots)))
+        scores, odd = readable(of_spans, lambda score: _of_span(_decode_object(score), trace_ids))
+        others, odd_others = readable(of_traces, lambda score: _dated(_decode_object(score)))
+        return ScorePage(scores + others, page.next_cursor or "", odd + odd_others)
 
     def _spans(self, window: Window, cursor: str, most: int) -> _PhoenixPage:
         parameters: dict[str, str | int] = {
@@ -115,9 +136,13 @@ class Phoenix:
         )
         return page
 
-    def _annotations(self, of: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Annotations of spans or of traces."""
-        annotations: list[dict[str, Any]] = []
+    def _annotations(self, of: str, ids: Sequence[str]) -> list[Raw]:
+        """Annotations of spans or of traces.
+
+        Raises:
+            TooLargeError: there are too many; ask for those of fewer spans.
+        """
+        annotations: list[Raw] = []
         for at in range(0, len(ids), _AT_ONCE):
             cursor: str | None = ""
             while cursor is not None:
@@ -136,6 +161,11 @@ class Phoenix:
                     break  # the spans are gone, or the server has no such endpoint
                 annotations += page.data
                 cursor = page.next_cursor
+                beat()
+                if len(annotations) > _MOST_TOGETHER:
+                    raise TooLargeError(
+                        f"more than {_MOST_TOGETHER:,} annotations of one page", hint="Lower page"
+                    )
         return annotations
 
 
@@ -180,7 +210,20 @@ def _is_ours(span: dict[str, Any]) -> bool:
     )
 
 
-def _raw(annotation: dict[str, Any]) -> Raw:
+def _ids_of(span: Raw) -> _SpanIds | None:
+    """Ids of a span; None where it has none, so that nothing can be asked about it."""
+    try:
+        return _decode_ids(span)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _of_span(annotation: dict[str, Any], trace_ids: Mapping[str, str]) -> dict[str, Any]:
+    """An annotation of a span, with the trace of that."""
+    return _dated({**annotation, "trace_id": trace_ids.get(str(annotation.get("span_id")))})
+
+
+def _dated(annotation: dict[str, Any]) -> dict[str, Any]:
     """An annotation as an SDK would send it, dated by its last change."""
     changed = annotation.get("updated_at") or annotation.get("created_at")
-    return Raw(msgspec.json.encode({**annotation, "created_at": changed}))
+    return {**annotation, "created_at": changed}

@@ -18,7 +18,7 @@ from ragmon.errors import RemoteError, SettingsError
 from ragmon.http_client import check_secret, secret
 from ragmon.loops import Loop, LoopOptions, LoopOwner
 from ragmon.mapping import mapping_of
-from ragmon.row_files import plain
+from ragmon.row_files import line_of
 from ragmon.sources import SourceContext
 from ragmon.sources.line_intake import IntakeOptions, LineIntake
 from ragmon.terminal import one_line
@@ -26,6 +26,11 @@ from ragmon.terminal import one_line
 _LONGEST_PAUSE_S = 300.0  # of a database that does not answer
 _MOST_REASON = 300
 _ALIAS = "new_rows"
+_FIRST_ROWS = 16  # asked for at first
+_MOST_BYTES = 16 << 20  # about, of the rows of one question; fewer are asked for after more
+_MOST_ALIKE = 100_000  # rows with one value of the cursor, which are read together
+
+_SIZED = (str, bytes, bytearray, memoryview)
 
 Row = dict[str, Any]
 Cursor = str | int | float | datetime | date | Decimal
@@ -122,7 +127,7 @@ class SqlSource(LoopOwner):
             return False
         first, self._read = self._read + 1, self._read + len(rows)
         position = (self._name, pack(rows[-1][self._options.cursor]))
-        lines = ((first + at, msgspec.json.encode(plain(row))) for at, row in enumerate(rows))
+        lines = ((first + at, line_of(row)) for at, row in enumerate(rows))
         return self._intake.deliver(lines, position, self.loop.stopping)
 
 
@@ -139,6 +144,7 @@ class _Query:
             ) from None
         self._sql = sqlalchemy
         self._options = options
+        self._limit = min(_FIRST_ROWS, options.batch)
         self._engine: Any = None
         self._url = ""
         try:
@@ -159,18 +165,39 @@ class _Query:
         Raises:
             RemoteError: the database did not answer, or refused the query.
         """
-        column, limit = self._options.cursor, self._options.batch
+        column, limit = self._options.cursor, self._limit
         try:
             beyond = None if last is None else lambda value: value > last
             rows = self._ask(beyond, limit)
+            self._adapt(rows)
             if len(rows) < limit:
                 return rows
             end = rows[-1][column]  # more of it may come behind the limit
             whole = [row for row in rows if row[column] != end]
-            return whole or self._ask(lambda value: value == end, None)
+            return whole or self._alike(end)
         except self._sql.exc.SQLAlchemyError as error:
             self.close()
             raise self._refusal(error) from None
+
+    def _alike(self, value: Any) -> list[Row]:
+        """All rows with one value of the cursor."""
+        rows = self._ask(lambda column: column == value, _MOST_ALIKE + 1)
+        if len(rows) > _MOST_ALIKE:
+            raise RemoteError(
+                f"more than {_MOST_ALIKE:,} rows have one value of {self._options.cursor}",
+                hint="Choose a cursor that grows with every row",
+            )
+        return rows
+
+    def _adapt(self, rows: Sequence[Row]) -> None:
+        """Ask for more rows next time, or for few after large ones."""
+        size = sum(
+            len(value) for row in rows for value in row.values() if isinstance(value, _SIZED)
+        )
+        if size <= _MOST_BYTES:
+            self._limit = min(self._options.batch, 2 * self._limit)
+        else:
+            self._limit = max(1, len(rows) * _MOST_BYTES // size)
 
     def close(self) -> None:
         """Close the connection."""
@@ -178,7 +205,7 @@ class _Query:
             self._engine.dispose()
             self._engine = None
 
-    def _ask(self, condition: Callable[[Any], Any] | None, limit: int | None) -> list[Row]:
+    def _ask(self, condition: Callable[[Any], Any] | None, limit: int) -> list[Row]:
         sql, column = self._sql, self._options.cursor
         rows = sql.text(self._options.query).columns(sql.column(column)).alias(_ALIAS)
         statement = sql.select(sql.text("*")).select_from(rows).order_by(rows.c[column])
@@ -186,7 +213,7 @@ class _Query:
         if condition is not None:
             statement = statement.where(condition(rows.c[column]))
         with self._connected() as connection:
-            result = connection.execute(statement.limit(limit) if limit else statement)
+            result = connection.execute(statement.limit(limit))
             listed = [dict(row) for row in result.mappings()]
         if listed and column not in listed[0]:
             names = ", ".join(map(str, listed[0]))

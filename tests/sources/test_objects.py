@@ -1,14 +1,17 @@
 """The source ``objects``: each row of each object once, across damage, restarts and kills."""
 
 import gzip
+import io
 import json
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
 from pydantic import ValidationError
 
+from ragmon import row_files
 from ragmon.errors import RemoteError
-from ragmon.sources import ListedObject, SourceContext
+from ragmon.sources import ListedObject, SourceContext, line_intake, objects
 from ragmon.sources.objects import ObjectSource, Options
 from tests.support.jsonl import NOW, Disk, Killed
 from tests.support.modules import module
@@ -174,3 +177,113 @@ def test_an_object_that_is_gone_is_forgotten(reader):
 def test_options_that_cannot_be(options):
     with pytest.raises(ValidationError):
         Options(**{"url": "s3://b"} | options)
+
+
+def packed_and_then_more(reader, name, parts):
+    """The ids read of an object that unpacks to more than it has on the disk, and of the next."""
+    packed = io.BytesIO()
+    with gzip.open(packed, "wb", compresslevel=1) as file:
+        for part in parts:
+            file.write(part)
+    reader.bucket.put(name, packed.getvalue(), age_s=900)
+    reader.bucket.put("later.jsonl", lines("z"), age_s=800)
+    tracemalloc.start()
+    try:
+        ids = list(reader.read())
+        return ids, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+MEGABYTE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "expected", "reason"),
+    [
+        pytest.param(
+            "a.jsonl.gz",
+            [lines("x"), *[b"y" * MEGABYTE] * 40, b"\n", lines("y")],
+            ["x", "y", "z"],
+            "too_large",
+            id="a line",
+        ),
+        pytest.param(
+            "a.json.gz",
+            [b"[", *[b" " * MEGABYTE] * 40, b"]"],
+            ["z"],
+            "damaged_object",
+            id="an array of spaces",
+        ),
+        pytest.param(
+            "a.json.gz",
+            [b"[1", *[b",1" * MEGABYTE] * 3, b"]"],
+            ["z"],
+            "damaged_object",
+            id="an array of numbers",
+        ),
+        pytest.param(
+            "a.csv.gz",
+            [b"query_id,query\nx,why\n", *[b"y" * MEGABYTE] * 40],
+            ["x", "z"],
+            "damaged_object",
+            id="a cell",
+        ),
+        pytest.param(
+            "a.csv.gz",
+            [b"query_id,query\nx,why\n", *[b'"' + b"y" * 900_000 + b'",'] * 40],
+            ["x", "z"],
+            "damaged_object",
+            id="many cells",
+        ),
+    ],
+)
+def test_what_unpacks_to_much_takes_little_memory(
+    reader, monkeypatch, name, parts, expected, reason
+):
+    monkeypatch.setattr(row_files, "MOST_ROW", MEGABYTE)
+    monkeypatch.setattr(row_files, "_MOST_TABLE_LINE", 2 * MEGABYTE)
+    monkeypatch.setattr(line_intake, "_MOST_LINE_BYTES", MEGABYTE)
+    monkeypatch.setattr(objects, "_MOST_ARRAY", 8 * MEGABYTE)
+    ids, most = packed_and_then_more(reader, name, parts)
+    assert ids == expected
+    assert reader.disk.counted[reason] == 1
+    assert most < 20 * MEGABYTE
+
+
+def test_blank_lines_without_end_are_read_with_heartbeats(reader, monkeypatch):
+    beats = []
+    monkeypatch.setattr("ragmon.sources.objects.beat", lambda: beats.append(1))
+    reader.bucket.put("a.jsonl.gz", gzip.compress(b"\n" * (16 * MEGABYTE)))
+    assert reader.read() == []
+    assert len(beats) > 2
+
+
+def parquet(tmp_path, table):
+    path = tmp_path / "x"
+    module("pyarrow.parquet").write_table(table, path)
+    return path.read_bytes()
+
+
+def test_a_row_of_parquet_that_cannot_be_read_costs_only_itself(reader, tmp_path):
+    arrow = module("pyarrow")
+    times = arrow.array([0, 9_000_000_000_000_000, 0], arrow.timestamp("ms"))
+    table = arrow.table({"query_id": ["a", "b", "c"], "query": ["x"] * 3, "tags": times})
+    table = table.drop(["tags"]).append_column("seen", times)
+    reader.bucket.put("a.parquet", parquet(tmp_path, table))
+    assert reader.read() == ["a", "c"]
+    assert reader.disk.counted["malformed"] == 1
+
+
+def test_rows_of_parquet_that_share_a_large_text_take_little_memory(reader, tmp_path):
+    arrow = module("pyarrow")
+    large = arrow.array(["x" * (20 * MEGABYTE)]).dictionary_encode()
+    indices = arrow.array([0] * 100, arrow.int32())
+    texts = arrow.DictionaryArray.from_arrays(indices, large.dictionary)
+    content = parquet(tmp_path, arrow.table({"query": texts}))
+    assert len(content) < 4 * MEGABYTE
+    reader.bucket.put("a.parquet", content)
+    before = arrow.default_memory_pool().max_memory()
+    reader.read()
+    assert arrow.default_memory_pool().max_memory() - before < 400 * MEGABYTE
+    assert reader.disk.counted["too_large"] == 100

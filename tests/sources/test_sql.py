@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ragmon.errors import OverloadedError, RemoteError, SettingsError
 from ragmon.plugins import resolve
-from ragmon.sources import SourceContext
+from ragmon.sources import SourceContext, sql
 from ragmon.sources.sql import Options, SqlSource, pack, unpack
 from tests.support.daemons import running
 from tests.support.jsonl import Disk, Killed
@@ -209,3 +209,48 @@ def test_a_daemon_reads_a_table_once_across_a_restart(tmp_path):
     assert re.search(r'ragmon_ingest_records_total{source="sql"} 1\b', figures)
     assert not re.search(r'ragmon_duplicates_total{source="sql"} [1-9]', figures)
     database.db.close()
+
+
+def test_large_rows_are_asked_for_a_few_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(sql, "_MOST_BYTES", 10_000)
+    table = Database(tmp_path, batch=1_000)
+    table.db.executemany(
+        "INSERT INTO logs VALUES (?, ?, 'a')", [(n, "x" * 2_000) for n in range(60)]
+    )
+    table.add(*range(60, 400))
+    table.db.commit()
+    asked = []
+    ask = table.source._table._ask
+
+    def counted(condition, limit):
+        rows = ask(condition, limit)
+        asked.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(table.source._table, "_ask", counted)
+    assert table.read() == [str(n) for n in range(400)]
+    assert asked[0] == 16
+    assert max(asked[1:10]) <= 8
+    assert max(asked) > 100
+
+
+def test_too_many_rows_with_one_value_are_told(table, monkeypatch):
+    monkeypatch.setattr(sql, "_MOST_ALIKE", 5)
+    table.add(*[7] * 6)
+    with pytest.raises(RemoteError, match="more than 5 rows have one value of id"):
+        table.read()
+
+
+def test_a_row_that_json_cannot_hold_costs_only_itself(table, monkeypatch):
+    table.add(1, 2, 3)
+    ask = table.source._table._ask
+
+    def odd(condition, limit):
+        return [
+            row | ({"question": Decimal("sNaN")} if row["id"] == 2 else {})
+            for row in ask(condition, limit)
+        ]
+
+    monkeypatch.setattr(table.source._table, "_ask", odd)
+    assert table.read() == ["1", "3"]
+    assert table.disk.counted["malformed"] == 1

@@ -459,3 +459,100 @@ def test_a_daemon_reads_each_query_once_through_kills(tmp_path):
             listed = process.get("/v1/queries?limit=100").json["queries"]
             ids = {entry["record"]["query_id"] for entry in listed}
             assert ids == {each["trace_id"] for each in traces}
+
+
+ODD_VALUES = ([1], {"a": {}}, -5, 1e300, "\x00", "x" * 300, True, "9" * 5_000)
+
+
+def deep(depth):
+    nested = None
+    for _ in range(depth):
+        nested = [nested]
+    return nested
+
+
+def odd_ones(row):
+    """A row with every field in turn gone, of another type, and nested deeper than is read."""
+    for key in row:
+        yield {name: value for name, value in row.items() if name != key}
+        for value in ODD_VALUES:
+            yield {**row, key: value}
+    yield {**row, "metadata": {"plan": deep(900)}}
+    yield {}
+
+
+def test_an_odd_observation_of_langfuse_costs_no_other(tmp_path):
+    with langfuse(tmp_path) as tool:
+        rows = tool.server.observations
+        odd = [*odd_ones(rows[0] | {"traceId": "f" * 32})]
+        page = [*odd, *rows]
+        tool.server.trouble = [ToolAnswer(200, {"data": page, "meta": {}})]
+        tool.server.observations = []
+        tool.read()
+        check_truth(tool.site, "langfuse")
+        assert tool.counts["langfuse", "invalid"] > 1
+
+
+def test_an_odd_span_of_phoenix_costs_no_other(tmp_path):
+    with phoenix(tmp_path) as tool:
+        rows = tool.server.spans
+        odd = [*odd_ones(rows[0] | {"trace_id": "f" * 32})]
+        odd += [rows[0] | {"attributes": wrong} for wrong in ([5], [{"key": [1], "value": 3}], 7)]
+        tool.server.trouble = [ToolAnswer(200, {"data": [*odd, *rows], "next_cursor": None})]
+        tool.server.spans = []
+        tool.read()
+        check_truth(tool.site, "oi-llamaindex")
+        assert tool.counts["phoenix", "invalid"] > 1
+
+
+def test_an_odd_score_costs_no_other(tmp_path):
+    with langfuse(tmp_path) as tool:
+        tool.read()
+        first = truth("langfuse")["traces"][0]["trace_id"]
+        given = score(first, 1, at=tool.site.clock.now())
+        tool.site.clock.sleep(200)
+        tool.source._sweeps = [each for each in tool.source._sweeps if each.subject == "scores"]
+        second = truth("langfuse")["traces"][1]["trace_id"]
+        page = [*odd_ones(given | {"subject": {"kind": "trace", "id": second}}), given]
+        tool.server.trouble = [ToolAnswer(200, {"data": page, "meta": {}})]
+        assert tool.source.step()
+        assert tool.site.query(first)["feedback"]["rating"] == 1.0
+
+
+def test_an_odd_annotation_or_span_of_phoenix_stops_nobody(tmp_path):
+    with phoenix(tmp_path) as tool:
+        tool.server.spans.append({"name": "no ids", "start_time_unix_nano": 0})
+        odd = [
+            {"span_id": [1]},
+            {"result": deep(900)},
+            *odd_ones(tool.server.annotations["span"][0]),
+        ]
+        tool.source._sweeps = [each for each in tool.source._sweeps if each.subject == "scores"]
+        answers = [{"data": [tool.server.spans[0]]}, {"data": odd}, {"data": odd}]
+        tool.server.trouble = [ToolAnswer(200, answer) for answer in answers]
+        while tool.server.trouble:
+            assert tool.source.step()
+
+
+def test_a_page_that_is_named_again_and_again_is_told(tmp_path):
+    with phoenix(tmp_path, page=20) as tool:
+        while not any("cursor" in parameters for _, parameters in tool.server.asked):
+            assert tool.source.step()
+        answer = {"data": [], "next_cursor": "1"}
+        tool.server.trouble = [ToolAnswer(200, answer), ToolAnswer(200, answer)]
+        tool.source.step()
+        with pytest.raises(RemoteError, match="again and again"):
+            tool.source.step()
+
+
+def test_annotations_without_end_are_not_collected(tmp_path):
+    with phoenix(tmp_path) as tool:
+        tool.source._sweeps = [each for each in tool.source._sweeps if each.subject == "scores"]
+        many = [{"span_id": "a"}] * 1_000
+        page = ToolAnswer(200, {"data": many, "next_cursor": "again"})
+        tool.server.trouble = [
+            ToolAnswer(200, {"data": tool.server.spans[:2], "next_cursor": None}),
+            *[page] * 30,
+        ]
+        assert tool.source.step(), "it asks for fewer"
+        assert len(tool.server.trouble) > 5

@@ -3,13 +3,14 @@
 Spans and scores take the way of those that are sent: the same readers, the same rules.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 import structlog
 
-from ragmon.errors import RecordError, RemoteError, SettingsError
+from ragmon.errors import MemoryLimitError, RecordError, RemoteError, SettingsError
 from ragmon.loops import Loop, LoopOptions, LoopOwner, beat
 from ragmon.records import Feedback, Label
 from ragmon.sources import (
@@ -29,6 +30,7 @@ _FIRST_PAUSE_S = 2.0
 _BEHIND_S = 0.5
 _AGAIN_EVERY_S = 600.0
 _BAD_CURSOR = frozenset({400, 422})
+_MOST_DETAIL = 300
 _CHANGE_BYTES = 200  # about, for the queue's account
 
 ToolName = Literal["langfuse", "phoenix"]
@@ -37,7 +39,9 @@ ToolName = Literal["langfuse", "phoenix"]
 class SpanPage(NamedTuple):
     """Some spans of a window."""
 
-    body: bytes  # an ExportTraceServiceRequest in JSON
+    spans: Sequence[msgspec.Raw]  # as the tool has them, which may be anything
+    encode: Callable[[Sequence[msgspec.Raw]], bytes]
+    """Some of them as an ``ExportTraceServiceRequest`` in JSON; raises whatever odd ones cause."""
     next_cursor: str  # empty: there are no more
 
 
@@ -46,6 +50,7 @@ class ScorePage(NamedTuple):
 
     scores: Sequence[msgspec.Raw]  # as they would be sent
     next_cursor: str
+    odd: int = 0  # others, that cannot be read
 
 
 class TracingTool(Protocol):
@@ -170,11 +175,15 @@ class ToolSource(LoopOwner):
         try:
             if sweep.subject == "spans":
                 spans = self._tool.spans(window, position.cursor, self._most)
-                rows, next_cursor = self._decoded(spans.body), spans.next_cursor
+                next_cursor = _moved(position.cursor, spans.next_cursor)
+                rows = self._decoded(spans)
             else:
                 scores = self._tool.scores(window, position.cursor, self._most)
+                next_cursor = _moved(position.cursor, scores.next_cursor)
                 changes = self._scores.changes(self._kind, scores.scores)
-                next_cursor = scores.next_cursor
+                if scores.odd:
+                    self._context.counters.rejected(self._kind, "invalid", scores.odd)
+                    self._log.warning("scores_refused", count=scores.odd)
         except TooLargeError:
             if self._most == 1:
                 raise
@@ -190,13 +199,26 @@ class ToolSource(LoopOwner):
         self._most = min(self._options.page, self._most * 2)
         return self._commit(sweep, position.after_page(window, next_cursor), rows, changes)
 
-    def _decoded(self, body: bytes) -> list[SpanRow]:
-        try:
-            return self._spans.decode(body, "json")
-        except RecordError as error:
-            self._context.counters.rejected(self._kind, error.reason)
-            self._log.warning("page_refused", reason=error.reason, error=str(error))
-            return []
+    def _decoded(self, page: SpanPage) -> list[SpanRow]:
+        """Spans of a page; one that cannot be read is left out, counted, and costs no other."""
+        rows: list[SpanRow] = []
+        waiting = deque([page.spans] if page.spans else [])
+        while waiting:
+            spans = waiting.popleft()
+            beat()
+            try:
+                rows += self._spans.decode(page.encode(spans), "json")
+            except Exception as error:
+                if isinstance(error, MemoryLimitError) and error.retryable:
+                    raise
+                if len(spans) > 1:
+                    middle = len(spans) // 2
+                    waiting.extendleft((spans[middle:], spans[:middle]))
+                    continue
+                reason = error.reason if isinstance(error, RecordError) else "invalid"
+                self._context.counters.rejected(self._kind, reason)
+                self._log.warning("span_refused", reason=reason, error=repr(error)[:_MOST_DETAIL])
+        return rows
 
     def _commit(
         self,
@@ -230,6 +252,13 @@ class ToolSource(LoopOwner):
         if outcome is not None:
             count_outcome(self._context.counters, self._kind, outcome)
         return outcome is not None
+
+
+def _moved(cursor: str, next_cursor: str) -> str:
+    """The next cursor, unless the tool goes round in circles."""
+    if cursor and cursor == next_cursor:
+        raise RemoteError("the tool names the same page again and again", hint="It is tried again")
+    return next_cursor
 
 
 def _sweeps(options: ToolOptions) -> list[Sweep]:

@@ -1,10 +1,12 @@
 """Spans of a tracing tool's API as an ``ExportTraceServiceRequest`` in JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+Item = TypeVar("Item")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -25,6 +27,24 @@ def grouped(spans: Sequence[dict[str, Any]]) -> bytes:
         )
         group["scopeSpans"][0]["spans"].append(span)
     return msgspec.json.encode({"resourceSpans": list(groups.values())})
+
+
+def readable(
+    items: Iterable[Item], make: Callable[[Item], Mapping[str, Any]]
+) -> tuple[list[msgspec.Raw], int]:
+    """Items as they would be sent, and the number of those that cannot be read.
+
+    Args:
+        items: as the tool has them, which may be anything.
+        make: what is sent of an item; raises whatever an odd one causes.
+    """
+    made, odd = [], 0
+    for item in items:
+        try:
+            made.append(msgspec.Raw(msgspec.json.encode(make(item))))
+        except Exception:  # noqa: BLE001 - one costs no other
+            odd += 1
+    return made, odd
 
 
 def pairs(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,9 +4,9 @@ import json as plain_json
 
 import pytest
 
+from ragmon import json_scan
 from ragmon.errors import RecordError
-from ragmon.sources import json_scan
-from ragmon.sources.json_scan import count_values
+from ragmon.json_scan import count_values
 from ragmon.sources.otlp.receiver import logs
 from ragmon.sources.otlp.wire import json
 from tests.fuzz import otlp

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from ragmon.errors import RecordError
+from ragmon.json_scan import count_byte, count_objects
 from ragmon.memory import MemoryReservation
 from ragmon.records import timestamp_of
 from ragmon.sources.bodies import check_number
-from ragmon.sources.json_scan import count_byte, count_objects
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.reading.values import number
 from ragmon.sources.otlp.receiver.targets import Targets

@@ -12,8 +12,8 @@ from msgspec import Raw, Struct
 
 from ragmon.errors import RecordError
 from ragmon.event_time import NO_TIME
+from ragmon.json_scan import count_byte, count_outer_objects, count_values
 from ragmon.memory import MemoryReservation
-from ragmon.sources.json_scan import count_byte, count_outer_objects, count_values
 from ragmon.sources.otlp.reading.values import resource_of
 from ragmon.sources.otlp.spans import (
     MAX_ATTRIBUTES,

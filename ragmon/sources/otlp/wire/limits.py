@@ -1,7 +1,7 @@
 """Bounds of one export request, in either encoding."""
 
+from ragmon.json_scan import count_byte
 from ragmon.memory import MemoryReservation
-from ragmon.sources.json_scan import count_byte
 
 UNLIMITED = 1 << 40
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.sources import json_scan
-from ragmon.sources.json_scan import count_byte, count_elements, count_objects, count_values
+from ragmon import json_scan
+from ragmon.json_scan import count_byte, count_elements, count_objects, count_values
 
 MANY = 1 << 40
 TRICKY = st.text('ab"\\\\,[]{}\n', max_size=8)
