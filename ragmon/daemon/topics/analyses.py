@@ -122,7 +122,8 @@ class TopicAnalyses:
         with self._turn:
             if self._stopping.is_set():
                 raise TopicsFailedError("ragmon is ending")
-            with TopicProcess(self._settings.max_cpu) as process:
+            both = 2.0 * self._settings.max_time  # to be sent the questions, and to find topics
+            with TopicProcess(self._settings.max_cpu, both) as process:
                 self._process = process
                 if self._stopping.is_set():  # meanwhile: ``stop`` saw no process to end
                     raise TopicsFailedError("ragmon is ending")

@@ -25,7 +25,13 @@ class TopicsFailedError(RagmonError):
 class TopicProcess:
     """One analysis."""
 
-    def __init__(self, max_cpu: float) -> None:
+    def __init__(self, max_cpu: float, most_s: float) -> None:
+        """Start it.
+
+        Args:
+            max_cpu: share of a core that it may take.
+            most_s: after which it is ended, also where it only does not read.
+        """
         self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
             [sys.executable, "-m", "ragmon.daemon.topics.worker", str(max_cpu)],
             stdin=subprocess.PIPE,
@@ -33,10 +39,13 @@ class TopicProcess:
             env=os.environ | _ENVIRONMENT,
         )
 
+        self._timer = self._ending(most_s)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -87,13 +96,17 @@ class TopicProcess:
 
     @contextmanager
     def _limited(self, most_s: float) -> Iterator[None]:
-        timer = threading.Timer(most_s, self._process.kill)
-        timer.daemon = True
-        timer.start()
+        timer = self._ending(most_s)
         try:
             yield
         finally:
             timer.cancel()
+
+    def _ending(self, most_s: float) -> threading.Timer:
+        timer = threading.Timer(most_s, self._process.kill)
+        timer.daemon = True
+        timer.start()
+        return timer
 
 
 def _failed() -> TopicsFailedError:

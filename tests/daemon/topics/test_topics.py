@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import os
+import signal
 
 import pytest
 
@@ -10,6 +12,7 @@ from ragmon.cli import main
 from ragmon.clock import SystemClock
 from ragmon.daemon.topics.kept import FILE, KeptTopics
 from ragmon.daemon.topics.process import TopicProcess, TopicsFailedError
+from ragmon.daemon.topics.worker import AddedQueries
 from ragmon.topics.grouping import KeptModel
 from tests.support.daemons import json_among_logs, running
 from tests.support.pages import HtmlPage, check_policy
@@ -153,11 +156,20 @@ def test_ids_are_kept_in_a_file_and_survive_its_loss(site):
 
 
 def test_a_process_that_ends_is_an_error_that_says_what_to_do():
-    with TopicProcess(1.0) as process:
+    with TopicProcess(1.0, 60.0) as process:
         process.kill()
         with pytest.raises(TopicsFailedError, match="ended or took too long") as caught:
             process.find(KeptModel(made_at=0.0), 0.0, 10.0)
     assert "max_queries" in str(caught.value)
+
+
+def test_a_process_that_is_stopped_holds_nobody():
+    """As the OOM killer's neighbour or a debugger may stop it, while questions are sent to it."""
+    questions = AddedQueries([0], ["x" * (4 << 20)], [0], {})  # more than a pipe holds
+    with TopicProcess(1.0, 0.5) as process:
+        os.kill(process._process.pid, signal.SIGSTOP)
+        with pytest.raises(TopicsFailedError, match="took too long"):
+            process.add(questions)
 
 
 def test_nothing_is_begun_once_the_daemon_ends(tmp_path):
