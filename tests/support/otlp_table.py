@@ -35,8 +35,8 @@ about them: whether all fields of a column that the payload holds are right. An 
 payload does not hold it, and `ragmon trace-doctor` says what to add. A test makes this page, and
 fails below 99 %."""
 NOT_CAPTURED = """\
-Semantic Kernel for .NET and Spring AI are not among the captures: they are read by the conventions
-of GenAI and by Spring's own, and tested with payloads made after their documentation."""
+Semantic Kernel for .NET is not among the captures: it is read by the conventions of GenAI, and
+tested with payloads made after its documentation."""
 
 Fields = dict[str, tuple[Any, Any, Any]]
 """By name: whether the truth is known of it, the truth, and what was read."""

@@ -62,6 +62,7 @@ def test_each_convention_is_found():
         "llamaindex",
         "mastra",
         "mlflow",
+        "monocle",
         "openinference",
         "pydantic_ai",
         "spring",
@@ -308,6 +309,12 @@ def test_spring_ai(found, texts):
 def test_a_conversation_that_spring_ai_names_for_lack_of_one():
     client = {"spring.ai.kind": "chat_client", "spring.ai.chat.client.conversation.id": "default"}
     assert record_of(span(1, 0, client), retriever()).session_id is None
+
+
+def test_micrometers_word_for_no_answer_is_no_model():
+    failed = {OP: "chat", "gen_ai.request.model": "m-1", "gen_ai.response.model": "none"}
+    call = span(2, 1, failed, status=ERROR, message="400: overloaded")
+    assert record_of(root(), call).model == "m-1"
 
 
 def test_numbered_results_of_a_vector_database():

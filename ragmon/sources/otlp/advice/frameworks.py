@@ -308,13 +308,32 @@ FRAMEWORKS = (
         "Spring AI",
         ("org.springframework",),
         {
-            CONTENT: "spring.ai.chat.observations.log-prompt=true, "
-            "spring.ai.chat.observations.log-completion=true",
-            "chunks": "spring.ai.vectorstore.observations.log-query-response=true",
+            CONTENT: "in an ObservationFilter: context.addHighCardinalityKeyValue(KeyValue.of("
+            '"gen_ai.completion", chat.getResponse().getResult().getOutput().getText()))',
+            "chunks": "in an ObservationFilter: context.addHighCardinalityKeyValue(KeyValue.of("
+            '"gen_ai.retrieval.documents", JsonParser.toJson(search.getQueryResponse())))',
             "session_id": 'spec.advisors(a -> a.param(ChatMemory.CONVERSATION_ID, "…"))',
             "version": "management.opentelemetry.resource-attributes.service.version=1.2",
             "environment": "management.opentelemetry.resource-attributes."
             "deployment.environment.name=production",
+        },
+    ),
+    Framework(
+        "Langtrace",
+        ("langtrace_python_sdk",),
+        {
+            CONTENT: "export TRACE_PROMPT_COMPLETION_DATA=true",
+            "session_id": 'inject_additional_attributes(call, {"session.id": session_id})',
+            "user_id": 'inject_additional_attributes(call, {"user.id": user_id})',
+        },
+    ),
+    Framework(
+        "Monocle",
+        ("monocle_apptrace",),
+        {
+            WHOLE: 'with monocle_trace("ask"): …',
+            "session_id": 'with monocle_trace_scope("session", session_id): …',
+            "user_id": 'with monocle_trace_scope("user", user_id): …',
         },
     ),
     Framework(

@@ -66,6 +66,7 @@ _OF_MODEL = (
     "gen_ai.input.messages", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.system",
     "gen_ai.provider.name", "gen_ai.usage.output_tokens", "gen_ai.completion.0.content",
 )  # fmt: skip
+_MISSING = "none"  # what Micrometer writes where nothing was answered
 _DETAILS = "gen_ai.client.inference.operation.details"
 EVALUATION = "gen_ai.evaluation.result"
 
@@ -144,7 +145,8 @@ def _read_model(span: Span, facts: SpanFacts) -> None:
         ("model", "gen_ai.response.model"),
         ("requested_model", "gen_ai.request.model"),
     ):
-        facts.set(field, name(attributes.get(key)), key)
+        if attributes.get(key) != _MISSING:
+            facts.set(field, name(attributes.get(key)), key)
     for field, keys in (
         ("prompt_tokens", _PROMPT_TOKENS),
         ("completion_tokens", _COMPLETION_TOKENS),

@@ -1,7 +1,7 @@
 """Vector databases: OpenTelemetry's ``db.*`` keys, and OpenLLMetry's results.
 
 In Python each result is an event, in JavaScript they are numbered keys (and Pinecone's metadata an
-event, with the metadata's own keys).
+event, with the metadata's own keys). Langtrace names the events by database and has plain keys.
 
 A number of rows alone does not describe the documents; it is read only when it is zero.
 """
@@ -23,7 +23,7 @@ _SYSTEMS = frozenset(
 )  # fmt: skip
 _OPERATIONS = ("query", "search", "similarity", "near", "hybrid", "retrieve")
 _OF_VECTORS = ("vector_search", "vectorized_search", "hybrid_search", "similarity_search")
-_RESULTS = ("db.query.result", "db.search.result")
+_RESULTS = re.compile(r"\Adb\.(?:[a-z]+\.)?(?:query|search)\.result\Z")
 _NEAREST = "db.vector.query.top_k"
 _NUMBERED = "db.vector.query.result"
 _DESCRIPTION = re.compile(r"\A[a-z_]++=\d++ vectors?\Z")  # of a search by vectors, by OpenLIT
@@ -54,7 +54,7 @@ def read(span: Span, facts: SpanFacts) -> None:
     """Note the facts of a span."""
     if facts.role != RETRIEVER:
         return
-    results = [event for event in span.events if event.name in _RESULTS]
+    results = [event for event in span.events if _RESULTS.match(event.name)]
     if results:
         items = [_item(event) for event in results]
         documents = [document for item in items if (document := _document(item))]
