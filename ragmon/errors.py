@@ -8,6 +8,7 @@ RagmonError
 │   ├── StoreFullError      no space left
 │   ├── StoreUnreachableError   its server does not answer
 │   │   └── StoreInDoubtError   nor said what became of a commit
+│   ├── StoreBodiesError    the object store of its bodies does not give one
 │   ├── StoreFencedError    another process has taken over
 │   └── StoreCorruptError   the file is damaged
 ├── OverloadedError    the bounded queue is full
@@ -74,6 +75,12 @@ class StoreUnreachableError(StoreError):
 
 class StoreInDoubtError(StoreUnreachableError):
     """A commit was sent, and the server did not say what became of it; ``Shard.settle`` asks."""
+
+
+class StoreBodiesError(StoreError):
+    """The object store that has the bodies of blocks refused, or did not answer; others go on."""
+
+    reason = "bodies_unavailable"
 
 
 class StoreFencedError(StoreError):

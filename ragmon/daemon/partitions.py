@@ -5,12 +5,13 @@ what comes to it over HTTP; partition p is shard p + 1.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.exemplars import ExemplarStore
-from ragmon.errors import StoreError
+from ragmon.errors import StoreBodiesError, StoreError
 from ragmon.pipeline import Pipeline
 from ragmon.sources import IngestOutcome, Submission
 from ragmon.stores.ports import Shard, ShardSet
@@ -18,6 +19,7 @@ from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows.observations import Observations
 
 _EXPIRE_EVERY_S = 600.0
+_TAKE_UP_EVERY_S = 30.0
 _EXPIRE_STEPS = 20  # of a shard, before others have their turn
 
 
@@ -102,7 +104,8 @@ class WorkerShards:
         self._on_commit = on_commit
         self._set: ShardSet | None = None
         self._owned: dict[int, Shard] = {}
-        self._expired_at = clock.monotonic()
+        self._committers: dict[int, Committer] = {}
+        self._expired_at = self._taken_up_at = clock.monotonic()
 
     @property
     def fenced(self) -> int:
@@ -132,13 +135,14 @@ class WorkerShards:
             ExemplarStore(),
             most_waiting=self._settings.limits.waiting,
         )
-        self._owned[partition] = shard
+        self._owned[partition], self._committers[partition] = shard, committer
         self.takeovers += 1
         return WorkerShard(shard, committer, shards.offset_before, self._clock, self._on_commit)
 
     def let_go(self, partition: int) -> None:
         """Own the shard of a partition no longer."""
         self._owned.pop(partition, None)
+        self._committers.pop(partition, None)
         if self._set is not None:
             self._set.let_go(partition + 1)
 
@@ -151,6 +155,11 @@ class WorkerShards:
         for shard in self._owned.values():
             shard.index()
         now = self._clock.monotonic()
+        if now - self._taken_up_at >= _TAKE_UP_EVERY_S:
+            self._taken_up_at = now
+            for committer in self._committers.values():
+                with suppress(StoreBodiesError):  # the object store is still away
+                    committer.take_up(self._clock.now())
         if now - self._expired_at >= _EXPIRE_EVERY_S:
             self._expired_at = now
             before = self._clock.now() - self._settings.retention.records

@@ -88,7 +88,11 @@ class Shard(Protocol):
         ...
 
     def record(self, sequence: int) -> bytes | None:
-        """One stored record."""
+        """One stored record.
+
+        Raises:
+            StoreBodiesError: it is in an object store, which does not give it now.
+        """
         ...
 
     def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
@@ -105,6 +109,10 @@ class Shard(Protocol):
 
     def waiting_count(self) -> int:
         """Number of changes that wait for their query."""
+        ...
+
+    def waiting_hashes(self) -> list[int]:
+        """Hashes of the queries that changes wait for."""
         ...
 
     def offset(self, source: str) -> bytes | None:
@@ -278,6 +286,44 @@ class ShardSet(Protocol):
         ...
 
 
+class BodyFigures(Protocol):
+    """Figures of bodies that are moved to an object store; for any thread."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of those that are in the database."""
+        ...
+
+    @property
+    def most_pending_bytes(self) -> int | None:
+        """Bytes beyond which new records are refused; None: no limit."""
+        ...
+
+    @property
+    def objects(self) -> int:
+        """Number of objects."""
+        ...
+
+    @property
+    def object_bytes(self) -> int:
+        """Bytes of the objects."""
+        ...
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that were moved since the start."""
+        ...
+
+    @property
+    def stalled_s(self) -> float:
+        """Seconds since everything that was due could be moved and deleted."""
+        ...
+
+    def requests(self) -> Mapping[tuple[str, ...], float]:
+        """Requests to the object store by operation and outcome."""
+        ...
+
+
 class Store(Protocol):
     """An opened store with its ports, as ``build`` of ``ragmon.stores.<kind>`` returns it."""
 
@@ -289,6 +335,11 @@ class Store(Protocol):
     damage: Damage  # rows that cannot be read: skipped, counted
     loops: Sequence[Loop]  # that it runs itself
     name: str  # the same wherever it is opened, and of no other store
+
+    @property
+    def bodies(self) -> BodyFigures | None:
+        """Bodies that this process moves to an object store; None: it moves none."""
+        ...
 
     @property
     def is_shared(self) -> bool:

@@ -23,7 +23,7 @@ from ragmon.asgi import (
     read_body,
     unavailable,
 )
-from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
+from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError, StoreBodiesError
 from ragmon.query_string import check_names
 from ragmon.web import endpoints, ingest_endpoints, openapi, query_endpoints
 from ragmon.web.answers import AnswerMemory, PartedResponse, ReservedResponse
@@ -289,7 +289,7 @@ class Api:
             except ReadTimeoutError as error:
                 raise unavailable(str(error), "query_timeout") from None
             except RagmonError as error:
-                raise unavailable(str(error), "unavailable") from None
+                raise unavailable(str(error), _reason(error)) from None
 
         return answer
 
@@ -366,3 +366,7 @@ async def _nothing() -> None:
 def _state(problems: list[str]) -> Response:
     text = "\n".join(problems) if problems else "ok"
     return Response(text + "\n", 503 if problems else 200, media_type="text/plain")
+
+
+def _reason(error: RagmonError) -> str:
+    return error.reason if isinstance(error, StoreBodiesError) else "unavailable"

@@ -6,11 +6,9 @@ import os
 import random
 import re
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 import requests
@@ -24,10 +22,9 @@ from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.stores.sqlite.verification import verify
 from tests.support.daemons import running
 from tests.support.examples import NOON, record
+from tests.support.object_store import moto
 from tests.support.stores import commit_of, encode
 from tests.support.wait import eventually
-
-PROGRAM = Path(os.sys.prefix) / "bin" / "moto_server"
 
 
 class PatientClock(SystemClock):
@@ -43,28 +40,8 @@ class PatientClock(SystemClock):
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The address of a server."""
-    if not PROGRAM.exists():
-        if os.environ.get("CI"):
-            pytest.fail("moto_server is missing: install the extra dev")
-        pytest.skip("moto_server is missing")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [PROGRAM, "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        with contextlib.suppress(requests.ConnectionError):
-            return requests.get(url, timeout=5).status_code < 500
-        return False
-
-    try:
-        eventually(answers, "moto_server answers", timeout_s=60)
-        yield url
-    finally:
-        process.kill()
-        process.wait()
+    with moto() as store:
+        yield store.url
 
 
 @pytest.fixture(autouse=True)
@@ -284,4 +261,4 @@ def test_nobody_listens(tmp_path):
 )
 def test_addresses_at_aws(bucket, base):
     place = S3Place(f"s3://{bucket}/p/", endpoint="", region="eu-west-1", clock=PatientClock())
-    assert place._base == base
+    assert place._client.base == base

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.following import watch_following
+from ragmon.daemon.ingest.metrics import watch_bodies
 from ragmon.daemon.worker import watch_shards
 from ragmon.exposition.choice import MetricChoice
 from ragmon.exposition.counted import by_version
@@ -123,8 +124,20 @@ def _declared() -> Iterator[Family]:
     roles = OwnMetrics()
     watch_shards(roles, dict, lambda: 0.0)
     watch_following(roles, lag_s=lambda: 0.0, complete_until=lambda: 0.0, stalled=lambda: 0.0)
+    watch_bodies(roles, _Bodies())
     for collector in roles.registry._collector_to_names:
         yield from _of(collector)
+
+
+class _Bodies:
+    """Bodies in an object store, of which nothing is known."""
+
+    pending_bytes = objects = object_bytes = moved_bytes = 0
+    most_pending_bytes = None
+    stalled_s = 0.0
+
+    def requests(self) -> dict[tuple[str, ...], float]:
+        return {}
 
 
 def _of(collector: Collector) -> Iterator[Family]:

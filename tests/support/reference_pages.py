@@ -25,6 +25,7 @@ from ragmon.config.sections import (
     SinkSettings,
 )
 from ragmon.sources.otlp.export import ExportOptions
+from ragmon.stores.postgresql.bodies import S3Bodies
 from ragmon.web import openapi
 from tests.support.otlp_table import page as instrumentations_table
 from tests.support.paths import ROOT
@@ -123,6 +124,9 @@ def _plugin_sections() -> Iterator[str]:
     yield "## store"
     for kind in plugins.kinds("ragmon.stores"):
         yield from _kind_section("ragmon.stores", kind)
+    yield "### postgresql, bodies of kind s3"
+    yield "Options of `store.bodies` with `kind: s3`; see the guide about scale."
+    yield _options_table(S3Bodies, without=("kind",))
     yield "## otlp_export"
     yield _options_table(ExportOptions)
     yield "## detectors.rules"

@@ -73,6 +73,9 @@ class Changes:
             sequence: of the record.
             change: to it.
             pipelines: that its sender may write; None: all.
+
+        Raises:
+            StoreBodiesError: the object store does not give the record now.
         """
         if sequence not in self._records and not self._open(sequence, change.query_id):
             return "duplicate"

@@ -5,6 +5,7 @@ a failed commit leaves no trace.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -23,7 +24,7 @@ from ragmon.daemon.ingest.changes import (
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.identities import Identities
 from ragmon.daemon.ingest.record_cache import RecordCache
-from ragmon.errors import StoreInDoubtError
+from ragmon.errors import StoreBodiesError, StoreInDoubtError
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
 from ragmon.repeats import RepeatTable
@@ -31,6 +32,8 @@ from ragmon.sources import Submission
 from ragmon.stores import Commit, Waiting
 from ragmon.stores.ports import Shard
 from ragmon.windows.observations import Observations, pack
+
+_TAKEN_UP = 16  # hashes at a time: for each an object may have to be read
 
 _encode_into = msgspec.msgpack.Encoder().encode_into
 
@@ -116,12 +119,34 @@ class Committer:
             self.repeats.take_back(fresh.received)
             raise
 
-    def _commit(self, group: Sequence[Submission], fresh: Fresh, now: float) -> None:
+    def take_up(self, now: float) -> int:
+        """Apply some changes whose query could not be read when they came; returns how many.
+
+        Raises:
+            StoreBodiesError: it still cannot be read; nothing was changed.
+            StoreError: nothing was changed.
+        """
+        self._settle()
+        hashes = self._shard.waiting_hashes()
+        stored = self._shard.find_many(np.array(hashes, dtype=np.uint64)) if hashes else []
+        known = [each for each, at in zip(hashes, stored, strict=True) if at is not None]
+        waiting = self._shard.waiting(known[:_TAKEN_UP])
+        if waiting:
+            self._commit((), Fresh([], [], {}, {}), now, waiting)
+        return len(waiting)
+
+    def _commit(
+        self,
+        group: Sequence[Submission],
+        fresh: Fresh,
+        now: float,
+        taken_up: Sequence[Waiting] = (),
+    ) -> None:
         by_sequence = dict(zip(fresh.sequences.values(), fresh.records, strict=True))
         changes = Changes(self._shard, self._pipeline, by_sequence, self._record)
         room = self._most_waiting - self._shard.waiting_count()
         postponed = Postponed(self._shard, room)
-        arrived = self._shard.waiting(fresh.hashes)
+        arrived = [*taken_up, *self._shard.waiting(fresh.hashes)]
         self._apply_arrived(arrived, changes, postponed, fresh)
         self._revise(group, changes, fresh)
         self._apply(group, changes, postponed, fresh, now)
@@ -218,16 +243,17 @@ class Committer:
     def _apply_arrived(
         self, arrived: Sequence[Waiting], changes: Changes, postponed: Postponed, fresh: Fresh
     ) -> None:
-        """Apply what waited for the new records."""
+        """Apply what waited for the new records, or for stored ones that could not be read."""
         for waiting in arrived:
             change = from_waiting(waiting)
-            if change.query_id in fresh.sequences:
-                sequence = fresh.sequences[change.query_id]
+            query_hash, sequence = 0, fresh.sequences.get(change.query_id)
+            if sequence is None:
+                query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
+            if sequence is None:
+                postponed.move(query_hash, waiting)
+            else:
                 fate = changes.apply(sequence, change, sender_pipelines(waiting))
                 self.forbidden += fate == "pipeline_forbidden"
-            else:
-                query_hash, _ = self._identities.find(change.query_id, fresh.hashes)
-                postponed.move(query_hash, waiting)
 
     def _apply(
         self,
@@ -245,11 +271,12 @@ class Committer:
                 query_hash = 0
                 if sequence is None:
                     query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
-                fate: Fate = (
-                    postponed.add(query_hash, admitted, now, submission.pipelines)
-                    if sequence is None
-                    else changes.apply(sequence, admitted, submission.pipelines)
-                )
+                fate: Fate | None = None
+                if sequence is not None:
+                    with suppress(StoreBodiesError):  # it waits until its query can be read
+                        fate = changes.apply(sequence, admitted, submission.pipelines)
+                if fate is None:
+                    fate = postponed.add(query_hash, admitted, now, submission.pipelines)
                 submission.duplicates += fate == "duplicate"
                 if fate in REFUSED:
                     submission.refused.append((position, fate))

@@ -17,7 +17,7 @@ from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.daemon.ingest.retention import RetentionClock
 from ragmon.daemon.ingest.writer import Writer
-from ragmon.errors import StoreError
+from ragmon.errors import StoreBodiesError, StoreError
 from ragmon.loops import beat
 from ragmon.pipeline import Pipeline
 from ragmon.records import ONLY_SHARD, Position, Positions
@@ -252,6 +252,14 @@ class Engine:
             self.record_cache.clear()
         return deleted
 
+    def take_up(self, now: float) -> int:
+        """Apply some changes that waited because their query could not be read; how many."""
+        try:
+            return self.committer.take_up(now)
+        except StoreBodiesError as error:
+            self._log.info("changes_wait", reason=str(error))
+            return 0
+
     def forget(self, now: float) -> None:
         """Let go of windows, series and quarantined entries that are too old."""
         retention = self._settings.retention
@@ -290,7 +298,12 @@ class Engine:
         with self.store.reader() as reader:
             while (block := reader.hashes_from(at)) is not None:
                 first, hashes = block
-                self.committer.repeats.number(map(_decode_asked, reader.records(first)))
+                try:
+                    records = reader.records(first)
+                except StoreBodiesError as error:  # a start needs no object store
+                    self._log.warning("repeats_unknown", reason=str(error))
+                    records = []
+                self.committer.repeats.number(map(_decode_asked, records))
                 at = first + len(hashes)
                 beat()
 

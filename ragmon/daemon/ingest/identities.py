@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ragmon.errors import StoreBodiesError
 from ragmon.privacy.erasure import is_erased
 from ragmon.stores.ports import Shard
 
@@ -72,10 +73,13 @@ class Identities:
         return hashes, stored
 
     def _has_id(self, sequence: int, query_id: str) -> bool:
-        stored = self._record(sequence)
+        try:
+            stored = self._record(sequence)
+        except StoreBodiesError:  # the object store is away
+            stored = None
         if stored is None:
-            # A damaged record is taken for the one that is asked for: hashes of 64 bits are hardly
-            # ever alike, and what was sent again must not count twice.
+            # What cannot be read is taken for the one that is asked for: hashes of 64 bits are
+            # hardly ever alike, and what was sent again must not count twice.
             return True
         known = stored_id(stored)
         return known == query_id or is_erased(known)  # the hash is all that is left of its id

@@ -14,6 +14,7 @@ _COMPACT_EVERY_S = 20.0
 _SUMMARIZE_EVERY_S = 30.0
 _RECOUNT_EVERY_S = 10.0
 _COMPACT_STEPS = 200
+_TAKE_UP_STEPS = 200
 _SAVE_EVERY_S = 600.0  # of what retention counts; a restart may lose so much
 _REACHED = "retention_reached"
 
@@ -68,6 +69,7 @@ class StoreMaintenance:
             self._remembered.ask(lambda stored: stored.save(_REACHED, body))
             self._saved_at = now
         self._step(lambda: self._engine.expire(now))
+        self._step(lambda: self._engine.take_up(now), most=_TAKE_UP_STEPS)
         self._engine.thread.ask(lambda: self._engine.forget(now))
 
     def compact(self) -> None:

@@ -8,7 +8,7 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
 from ragmon.memory import MemoryBudget
-from ragmon.stores.ports import Store
+from ragmon.stores.ports import BodyFigures, Store
 
 
 def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
@@ -50,9 +50,10 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     """Have the engine asked at each scrape."""
     own.watch_each(
         "ragmon_limit_bytes",
-        "Upper limits: limits.queue, retention.max_disk, and the size of the store's disk.",
+        "Upper limits: limits.queue, retention.max_disk, the size of the store's disk, and"
+        " store.bodies.max_pending_bytes (bodies_pending).",
         "limit",
-        lambda: limits(settings, engine.store.size_bytes()),
+        lambda: limits(settings, engine.store.size_bytes()) | _pending_limit(engine.store),
     )
     own.watch(
         "ragmon_ingest_queue_bytes",
@@ -91,6 +92,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "Commits that the store refused; senders were told to retry.",
         lambda: engine.writer.stats.failures,
     )
+    watch_bodies(own, engine.store.bodies)
     _watch_damage(own, engine.store)
     _watch_recovery(own, engine.store)
 
@@ -128,6 +130,53 @@ def watch_lease(own: OwnMetrics, store: Store) -> None:
         "what",
         store.fenced,
     )
+
+
+def watch_bodies(own: OwnMetrics, bodies: BodyFigures | None) -> None:
+    """Have the bodies that are moved to an object store asked at each scrape, if any are."""
+    if bodies is None:
+        return
+    own.watch(
+        "ragmon_bodies_pending_bytes",
+        "Bytes of bodies (questions, answers, chunks) that are in the database: those of the last "
+        "store.bodies.hot_s, and what could not be moved to the object store. Growing while "
+        "ragmon_bodies_stalled_seconds does: see the runbook RagmonBodiesNotMoved.",
+        lambda: float(bodies.pending_bytes),
+    )
+    own.watch(
+        "ragmon_bodies_stalled_seconds",
+        "Seconds since all bodies that were due could be moved to the object store, and all "
+        "objects deleted that were over. More than some minutes is bad.",
+        lambda: bodies.stalled_s,
+    )
+    own.watch(
+        "ragmon_bodies_objects",
+        "Objects that hold bodies in the object store.",
+        lambda: float(bodies.objects),
+    )
+    own.watch(
+        "ragmon_bodies_object_bytes",
+        "Bytes of the objects that hold bodies in the object store.",
+        lambda: float(bodies.object_bytes),
+    )
+    own.watch_total(
+        "ragmon_bodies_moved_bytes",
+        "Bytes of bodies that this process moved to the object store.",
+        lambda: float(bodies.moved_bytes),
+    )
+    own.watch_labelled(
+        "ragmon_bodies_requests",
+        "Requests to the object store by operation, and by outcome: ok; refused, for example "
+        "credentials or a missing bucket; unreachable, down or too slow; missing, an object that "
+        "should be there; damaged, an object that is not what was written.",
+        ("operation", "outcome"),
+        bodies.requests,
+    )
+
+
+def _pending_limit(store: Store) -> dict[str, float]:
+    most = None if store.bodies is None else store.bodies.most_pending_bytes
+    return {} if most is None else {"bodies_pending": float(most)}
 
 
 def _epochs(store: Store) -> dict[str, float]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from ragmon.errors import SettingsError
 from ragmon.http_client import check_secret, secret
 from ragmon.stores import Migration, MigrationProgress, StoreFormat, no_progress
+from ragmon.stores.postgresql.bodies import Bodies, DatabaseBodies, S3Bodies, open_bodies
 
 if TYPE_CHECKING:
     from ragmon.stores.postgresql.connecting import DatabaseAccess
@@ -37,6 +38,9 @@ class Options(BaseModel):
     """Prepared statements; false behind a pgbouncer older than 1.21."""
     lease_s: Annotated[float, Field(ge=1, le=600)] = 15.0
     """Seconds after which another replica may take over from one that no longer answers."""
+    bodies: Bodies = DatabaseBodies()
+    """Place of the texts of queries, answers and chunks, which are nine tenths of what is stored:
+    kind: postgresql, or kind: s3 with a bucket. See the guide about scale."""
 
     @model_validator(mode="after")
     def _can_be(self) -> "Options":
@@ -154,7 +158,9 @@ def _access(options: Options) -> "DatabaseAccess":
             "store.kind postgresql needs psycopg, which is not installed",
             hint="pip install 'ragmon[cluster]'",
         ) from None
+    bodies = options.bodies
     access = DatabaseAccess(
+        bodies=open_bodies(bodies) if isinstance(bodies, S3Bodies) else None,
         dsn=lambda: secret(options, "dsn"),
         statement_timeout_ms=int(options.statement_timeout_s * 1_000),
         prepare=options.prepare,

@@ -8,6 +8,7 @@ import msgspec
 
 from ragmon.stores import Hashes
 from ragmon.stores.packing import BlockSpan, read_hashes, read_observations, read_records
+from ragmon.stores.postgresql.bodies.reading import StoredBody, read_body
 from ragmon.stores.postgresql.database import PostgresDatabase
 
 _BLOCK = "block"
@@ -28,7 +29,6 @@ _COUNTED = (
     " FROM @.blocks WHERE shard = %s AND first_sequence >= %s ORDER BY first_sequence LIMIT 32"
 )
 _OBSERVATIONS = "SELECT observations FROM @.blocks WHERE shard = %s AND first_sequence = %s"
-_BODY = "SELECT body FROM @.blocks WHERE shard = %s AND first_sequence = %s"
 _SINCE = (
     "SELECT first_sequence FROM @.blocks WHERE shard = %s AND last_timestamp >= %s"
     " ORDER BY last_timestamp DESC, first_sequence DESC"
@@ -46,7 +46,15 @@ class CountedBlock(NamedTuple):
 class PostgresBlocks:
     """The blocks of a shard through one connection."""
 
-    def __init__(self, database: PostgresDatabase, shard: int) -> None:
+    def __init__(self, database: PostgresDatabase, shard: int, *, is_quick: bool = False) -> None:
+        """Make it.
+
+        Args:
+            database: to ask.
+            shard: of the blocks.
+            is_quick: for the writer's thread, which may not wait for an object store.
+        """
+        self._is_quick = is_quick
         self._db = database
         self._shard = shard
         self._damage = database.damage
@@ -101,15 +109,27 @@ class PostgresBlocks:
         """The block that holds a record, and its records; None where it is damaged or gone.
 
         The records are views of the whole block: what is kept of them must be copied.
+
+        Raises:
+            StoreBodiesError: they are in the object store, which does not give them now.
         """
         place = self.locate(sequence)
         if place is None:
             return None
         first, count = place
-        for (stored,) in self._db.rows(_BODY, self._shard, first):
-            with self._damage.tolerated(_BLOCK, first), self._db.decoded():
-                return first, read_records(stored, first, count)
+        with self._damage.tolerated(_BLOCK, first), self._db.decoded():
+            stored = self.body(first)
+            return None if stored is None else (first, read_records(stored.body, first, count))
         return None
+
+    def body(self, first: int) -> StoredBody | None:
+        """The sealed records of one block, wherever they are; None where it is gone.
+
+        Raises:
+            StoreBodiesError: they are in the object store, which does not give them now.
+            StoreCorruptError: they are missing there, or damaged.
+        """
+        return read_body(self._db, self._shard, first, is_quick=self._is_quick)
 
     def some(self, sql: str, firsts: Sequence[int], *values: float) -> list[Any]:
         """Rows of a query over blocks with these first sequence numbers."""

@@ -76,14 +76,16 @@ _JUDGED = (
 class CommitStatement:
     """The statement of one commit, and its values."""
 
-    def __init__(self, shard: int, epoch: int, commits: int) -> None:
+    def __init__(self, shard: int, epoch: int, commits: int, *, asks: str = "") -> None:
         """Begin with the move of the shard's row.
 
         Args:
             shard: its number.
             epoch: in which this process owns it.
             commits: that were made before this one.
+            asks: an expression whose value is wished for with the answer.
         """
+        self._asks = f", {asks}" if asks else ""
         self.values: dict[str, Any] = {"shard": shard, "epoch": epoch, "commits": commits}
         self.size_bytes = 0  # of the block
         self._parts = [_MOVED]
@@ -91,7 +93,7 @@ class CommitStatement:
     @property
     def sql(self) -> str:
         """The whole statement, which returns how many rows it moved: one, or none."""
-        return f"WITH {', '.join(self._parts)} SELECT count(*) FROM moved"  # noqa: S608 - parts of ours
+        return f"WITH {', '.join(self._parts)} SELECT count(*){self._asks} FROM moved"  # noqa: S608 - parts of ours
 
     def move(self, next_sequence: int, restatement: int) -> None:
         """The numbers of the shard after the commit."""

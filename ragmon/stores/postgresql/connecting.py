@@ -18,6 +18,7 @@ from ragmon.errors import (
     StoreFullError,
     StoreUnreachableError,
 )
+from ragmon.stores.postgresql.bodies.objects import ObjectBodies
 
 Link = psycopg.Connection[TupleRow]
 
@@ -47,11 +48,12 @@ _SECRET = re.compile(r"password\s*=\s*\S+|://[^@\s]{0,256}@", re.IGNORECASE)  # 
 
 
 class DatabaseAccess(Struct, frozen=True, kw_only=True):
-    """The way to a database."""
+    """The way to a database, and to the bodies that were moved out of it."""
 
     dsn: Callable[[], str]  # read anew for each connection, since its password may rotate
     statement_timeout_ms: int = 10_000
     prepare: bool = True
+    bodies: ObjectBodies | None = None  # None: they stay in the database
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of a connection.

@@ -11,13 +11,22 @@ from ragmon.stores.erasure import AlertRow, ErasedBlock, ErasureRow
 from ragmon.stores.identity import signed
 from ragmon.stores.packing import read_amendment
 from ragmon.stores.plain_text import plain
+from ragmon.stores.postgresql.bodies.erased import ErasedObjects
+from ragmon.stores.postgresql.bodies.places import HEAD_BYTES
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 from ragmon.stores.postgresql.summaries import delete_summaries
 from ragmon.stores.sealing import seal
 
+# A body may be moved to the object store between its reading and this: its head tells it.
 _SWAP = (
-    "UPDATE @.blocks SET body = %s, size = size + %s WHERE shard = %s AND first_sequence = %s"
-    " AND body = %s"
+    "UPDATE @.blocks SET body = %(body)b, object = NULL, body_offset = NULL, body_bytes = NULL,"
+    " size = size + octet_length(%(body)b::bytea) - octet_length(body)"
+    " WHERE shard = %(shard)s AND first_sequence = %(first)s AND body = CASE WHEN object IS NULL"
+    " THEN %(stored)b::bytea ELSE substr(%(stored)b::bytea, 1, %(head)s) END"
+)
+_MOVED = (
+    "SELECT object, octet_length(body) FROM @.blocks WHERE shard = %s"
+    " AND first_sequence = %s AND object IS NOT NULL FOR UPDATE"
 )
 _WAITING = "DELETE FROM @.waiting WHERE shard = %s AND query_hash = ANY(%s::bigint[])"
 _AMENDMENT = "SELECT body FROM @.amendments WHERE shard = %s AND sequence = %s"
@@ -41,6 +50,8 @@ class PostgresBlockErasure:
         self._db = database
         self._shard = shard
         self._due: list[str] = []  # tables to vacuum
+        self._objects = ErasedObjects(database, shard)
+        self._is_vacuumed = False  # and waits for objects to go
 
     def pack(self, records: bytes, first_sequence: int) -> bytes:
         """The body of a block from one msgpack array; may be called beside the writer."""
@@ -50,11 +61,19 @@ class PostgresBlockErasure:
     def swap(self, block: ErasedBlock, row: Callable[[], ErasureRow] | None) -> bool:
         """Replace the records of a block, all or nothing; False when it changed meanwhile."""
         first = block.first_sequence
-        change = len(block.body) - len(block.stored)
+        values = {
+            "body": block.body,
+            "shard": self._shard,
+            "first": first,
+            "stored": block.stored,
+            "head": HEAD_BYTES,
+        }
         with self._db.transaction() as cursor:
-            values = (block.body, change, self._shard, first, block.stored)
-            if not self._db.execute(cursor, _SWAP, *values).rowcount:
+            moved = self._db.execute(cursor, _MOVED, self._shard, first).fetchall()
+            if not self._db.execute_named(cursor, _SWAP, values).rowcount:
                 return False
+            for number, head in moved:  # its object has the content, until it is rewritten
+                self._objects.mark(cursor, number, len(block.body) - head)
             # A filter over words tells whether a word was there.
             delete_summaries(self._db, cursor, self._shard, first, first)
             for sequence in block.sequences:
@@ -70,14 +89,22 @@ class PostgresBlockErasure:
             return self._db.execute(cursor, _WAITING, self._shard, keys).rowcount
 
     def purge(self) -> bool:
-        """Vacuum one table after another; True when no more is left to do."""
+        """Vacuum one table after another; True when no more is left to do.
+
+        That is when no object has what was erased: the mover rewrites and deletes them.
+        """
+        if self._is_vacuumed:
+            self._is_vacuumed = not self._objects.are_gone()
+            return not self._is_vacuumed
         if not self._due:
+            self._objects.begin()
             days = "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
             days += " WHERE i.inhparent = %s::regclass"
             names = [name for (name,) in self._db.rows(days, f"{self._db.quoted}.blocks")]
             self._due = [*_VACUUMED, *names]
         self._db.rows(f"VACUUM @.{self._due.pop()}")
-        return not self._due
+        self._is_vacuumed = not self._due and not self._objects.are_gone()
+        return not self._due and not self._is_vacuumed
 
     def _amend(self, cursor: Cursor, block: ErasedBlock, sequence: int) -> None:
         place = (self._shard, sequence)

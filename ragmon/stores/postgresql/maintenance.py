@@ -61,14 +61,16 @@ _OTHERS = (
 )
 _SMALL = (
     "SELECT first_sequence, records, substr(body, 1, %s), day FROM @.blocks WHERE shard = %s"
-    " AND first_sequence >= %s AND first_sequence < %s AND records < %s"
+    " AND first_sequence >= %s AND first_sequence < %s AND records < %s AND object IS NULL"
     " ORDER BY first_sequence LIMIT %s"
 )
 _STRETCH = (
     "SELECT first_sequence, records, first_timestamp, last_timestamp, hashes, observations, body,"
-    " size FROM @.blocks WHERE shard = %s AND first_sequence BETWEEN %s AND %s"
+    " size, object FROM @.blocks WHERE shard = %s AND first_sequence BETWEEN %s AND %s"
     " ORDER BY first_sequence"
 )
+_MOVED = "SELECT size FROM @.bodies_moved WHERE shard = %s"
+_UNMOVED = "SELECT sum(octet_length(body)) FROM @.blocks WHERE shard = %s AND object IS NULL"
 _INSERT = "INSERT INTO @.blocks VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 
 
@@ -89,6 +91,7 @@ class BlockMaintenance:
         self._shard = shard
         self._counted = counted
         ensure_days(database)
+        self._moved_bytes = database.number(_MOVED, shard)
         self._live_bytes = database.number(_SIZE, shard)
         self._other_bytes = database.number(_OTHERS, database.schema)
 
@@ -117,13 +120,14 @@ class BlockMaintenance:
             max_bytes: the limit of the size, if there is one.
         """
         ensure_days(self._db)
+        self._note_moved()
         below = self._counted().sequence
         if dropped := self._drop_day(before, below):
             return dropped
         blocks = self._late(before, below)
         if not blocks:
             self._other_bytes = self._db.number(_OTHERS, self._db.schema)
-            if max_bytes is not None and self.size_bytes > max_bytes:
+            if max_bytes is not None and self._is_too_large(max_bytes):
                 blocks = self._late(float("inf"), below)
         for first, records, size in blocks:
             with self._db.transaction() as cursor:
@@ -154,6 +158,21 @@ class BlockMaintenance:
                 self._join(first, last, int(days[0]))
         at_the_end = len(stretch) == len(sizes) < joining.MOST_BLOCKS
         return len(stretch), below if at_the_end else int(stretch[-1, 0]) + 1
+
+    def _note_moved(self) -> None:
+        """Count what was moved to the object store, or came back from it."""
+        moved = self._db.number(_MOVED, self._shard)
+        self._live_bytes -= moved - self._moved_bytes
+        self._moved_bytes = moved
+
+    def _is_too_large(self, max_bytes: int) -> bool:
+        """True where old blocks have to go; bodies that wait for an object store do not count.
+
+        Those that were moved would be the first to go, and make no room.
+        """
+        if self.size_bytes <= max_bytes or self._db.access.bodies is None:
+            return self.size_bytes > max_bytes
+        return self.size_bytes - self._db.number(_UNMOVED, self._shard) > max_bytes
 
     def _late(self, before: float, below: int) -> list[tuple[int, int, int]]:
         """The oldest blocks that were too old before their day began, or outlive it by a day."""
@@ -202,6 +221,8 @@ class BlockMaintenance:
 
     def _join(self, first: int, last: int, day: int) -> None:
         rows = self._db.rows(_STRETCH, self._shard, first, last)
+        if any(row[8] is not None for row in rows):
+            return  # one was moved to the object store meanwhile
         with self._db.decoded():
             block = joining.joined([StoredRow(BlockSpan(*row[:4]), *row[4:7]) for row in rows])
         observations, body = self._db.zip(block.observations), self._db.zip(block.body)

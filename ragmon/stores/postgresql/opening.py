@@ -92,6 +92,9 @@ def open_store(
         lease.on_release(lambda: keeper.loop.stop(0.0))
         store = PostgresStore(access, schema, lease, name, migration)
         store.loops = (keeper.loop,)
+        if store.bodies is not None:
+            store.loops = (keeper.loop, store.bodies.loop)
+            store.bodies.loop.start()
         return store
     except BaseException:
         lease.release()

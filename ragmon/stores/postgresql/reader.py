@@ -47,9 +47,9 @@ _KEYS = (
     " USING (shard, first_sequence, records) WHERE shard = %s"
     " AND first_sequence = ANY(%s::bigint[])"
 )
-_BODY = "SELECT records, body FROM @.blocks WHERE shard = %s AND first_sequence = %s"
 _BYTES = (
-    "SELECT octet_length(hashes) + octet_length(observations) + octet_length(body) FROM @.blocks"
+    "SELECT octet_length(hashes) + octet_length(observations)"
+    " + coalesce(body_bytes, octet_length(body)) FROM @.blocks"
     " WHERE shard = %s AND first_sequence = %s"
 )
 _DUE = (
@@ -181,10 +181,11 @@ class PostgresReader(StoredRecords):
 
     def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:
         """The records of one block as one msgpack array, and by place those mapped again since."""
-        for records, stored in self._db.rows(_BODY, self._shard, first_sequence):
-            with self._damage.tolerated("block", first_sequence), self._db.decoded():
-                body = unzip(unseal(stored, "body", first_sequence))
-                return body, self._revised(first_sequence, records)
+        with self._damage.tolerated("block", first_sequence), self._db.decoded():
+            stored = self._table.body(first_sequence)
+            if stored is not None:
+                body = unzip(unseal(stored.body, "body", first_sequence))
+                return body, self._revised(first_sequence, stored.records)
         return None
 
     def stored_bytes(self, first_sequence: int) -> int:
@@ -218,11 +219,12 @@ class PostgresReader(StoredRecords):
             hashes, observations = self._table.hashes(first), self._table.observations(first)
             if hashes is None or observations is None or first + len(hashes) <= sequence:
                 continue
-            for _, stored in self._db.rows(_BODY, self._shard, first):
-                with self._damage.tolerated("block", first), self._db.decoded():
-                    body = unzip(unseal(stored, "body", first))
+            with self._damage.tolerated("block", first), self._db.decoded():
+                stored = self._table.body(first)
+                if stored is not None:
+                    body = unzip(unseal(stored.body, "body", first))
                     revised = self._revised(first, len(hashes))
-                    return StoredBlock(first, hashes, observations, stored, body, revised)
+                    return StoredBlock(first, hashes, observations, stored.body, body, revised)
         return None
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[SavedBucket]:

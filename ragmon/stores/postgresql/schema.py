@@ -16,7 +16,7 @@ from ragmon.errors import StoreBusyError, StoreError
 from ragmon.stores import CHANGING, Migration, MigrationProgress, StoreFormat, no_progress
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 
-FORMAT = 1
+FORMAT = 2
 DAY_S = 86_400
 
 _TABLES = """
@@ -116,6 +116,20 @@ CREATE TABLE @.forgotten (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at float8 NOT NULL,
     subject text NOT NULL, body bytea NOT NULL);
 """
+# Bodies that were moved to an object store: a row of ``blocks`` keeps the first bytes.
+_BODIES = """
+ALTER TABLE @.blocks ADD COLUMN object bigint, ADD COLUMN body_offset int,
+    ADD COLUMN body_bytes int;
+CREATE INDEX blocks_of_object ON @.blocks (object) WHERE object IS NOT NULL;
+CREATE INDEX blocks_to_move ON @.blocks (last_timestamp) WHERE object IS NULL;
+CREATE TABLE @.body_objects (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, shard int NOT NULL,
+    key text NOT NULL UNIQUE, size bigint NOT NULL, state text NOT NULL,
+    is_erased boolean NOT NULL DEFAULT false, since timestamptz NOT NULL DEFAULT now());
+CREATE INDEX body_objects_to_do ON @.body_objects (state) WHERE state <> 'stored';
+CREATE INDEX body_objects_erased ON @.body_objects (number) WHERE is_erased;
+CREATE TABLE @.bodies_moved (shard int PRIMARY KEY, size bigint NOT NULL);
+"""
 _SEED = "INSERT INTO @.meta VALUES ('seed', %s)"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _EXISTS = "SELECT to_regclass(%s) IS NOT NULL"
@@ -123,6 +137,8 @@ _FORMATS = (
     "SELECT name, convert_from(value, 'UTF8')::int FROM @.meta"
     " WHERE name IN ('format', 'readable_by')"
 )
+_READABLE_BY = "SELECT convert_from(value, 'UTF8')::int FROM @.meta WHERE name = 'readable_by'"
+_WITH_BODIES = 2  # the first format that has them
 _SET = (
     "INSERT INTO @.meta VALUES (%s, convert_to(%s::text, 'UTF8'))"
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -138,7 +154,11 @@ class FormatStep(NamedTuple):
     readable_by: int  # the oldest format whose ragmon can use the tables after it
 
 
-MIGRATIONS: Mapping[int, FormatStep] = MappingProxyType({})
+def _add_bodies(database: PostgresDatabase, cursor: Cursor) -> None:
+    database.script(cursor, _BODIES)
+
+
+MIGRATIONS: Mapping[int, FormatStep] = MappingProxyType({1: FormatStep(_add_bodies, readable_by=1)})
 """Steps to the next format, by the format before."""
 
 
@@ -210,6 +230,14 @@ def check_usable(database: PostgresDatabase, stored: StoreFormat) -> None:
         )
 
 
+def require_bodies(database: PostgresDatabase) -> None:
+    """Have ragmons that know nothing of moved bodies leave these tables alone."""
+    with database.transaction() as cursor:
+        stored = database.execute(cursor, _READABLE_BY).fetchall()
+        if not stored or int(stored[0][0]) < _WITH_BODIES:
+            database.execute(cursor, _SET, "readable_by", _WITH_BODIES)
+
+
 def _require_nobody(database: PostgresDatabase, cursor: Cursor, version: int) -> None:
     for owner, addresses in database.execute(cursor, _RUNNING).fetchall():
         raise StoreBusyError(
@@ -277,6 +305,7 @@ def _create(database: PostgresDatabase, cursor: Cursor) -> None:
     if not database.rows("SELECT 1 FROM pg_namespace WHERE nspname = %s", database.schema):
         database.execute(cursor, "CREATE SCHEMA @")
     database.script(cursor, _TABLES)
+    database.script(cursor, _BODIES)
     database.execute(cursor, _SEED, str(secrets.randbits(63)).encode())
     database.execute(cursor, "INSERT INTO @.shards (shard) VALUES (0)")
     database.execute(cursor, _SET, "format", FORMAT)

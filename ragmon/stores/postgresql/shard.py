@@ -7,6 +7,7 @@ from ragmon.errors import (
     StoreCorruptError,
     StoreError,
     StoreFencedError,
+    StoreFullError,
     StoreInDoubtError,
     StoreUnreachableError,
 )
@@ -16,6 +17,7 @@ from ragmon.stores.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.packing import read_amendment, read_waiting
 from ragmon.stores.postgresql.awaited import PostgresAwaitedAnswers
 from ragmon.stores.postgresql.blocks import PostgresBlocks
+from ragmon.stores.postgresql.bodies.places import ARE_FULL, IS_FULL
 from ragmon.stores.postgresql.committing import CommitStatement
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.postgresql.erasure import PostgresBlockErasure
@@ -66,7 +68,7 @@ class PostgresShard:
         self._db = database
         self._epoch = epoch
         self._seed = seed
-        self._table = PostgresBlocks(database, number)
+        self._table = PostgresBlocks(database, number, is_quick=True)
         self._ids = IdIndex(PostgresRuns(database, number), self._table, self.damage)
         self._awaited = PostgresAwaitedAnswers(database, number)
         self._summaries = PostgresSummaries(database, number)
@@ -77,6 +79,7 @@ class PostgresShard:
         self._waiting: Counter[int] = Counter()  # changes that wait, by hash
         # Sent, with its bytes, and not known to be applied.
         self._doubted: tuple[Commit, int] | None = None
+        self._are_bodies_full = False  # too many wait for the object store
         self._count_waiting()
         [(_, self.commits, self.next_sequence, self.last_restatement)] = database.rows(_ROW, number)
 
@@ -111,6 +114,8 @@ class PostgresShard:
         """
         if self._doubted is not None:
             raise StoreInDoubtError("a commit before is still in doubt")
+        if self._are_bodies_full and len(commit.hashes):
+            self._check_room()
         statement = self._statement(commit)
         try:
             aside = self._send(statement, commit)
@@ -190,6 +195,10 @@ class PostgresShard:
         """Number of changes that wait for their query."""
         return self._waiting.total()
 
+    def waiting_hashes(self) -> list[int]:
+        """Hashes of the queries that changes wait for."""
+        return list(self._waiting)
+
     def offset(self, source: str) -> bytes | None:
         """The position up to which a followed source was read; None before the first."""
         rows = self._db.rows(_OFFSET, self.number, source)
@@ -255,7 +264,10 @@ class PostgresShard:
         return self._quarantine
 
     def _statement(self, commit: Commit) -> CommitStatement:
-        statement = CommitStatement(self.number, self._epoch, self.commits)
+        has_objects = self._db.access.bodies is not None
+        statement = CommitStatement(
+            self.number, self._epoch, self.commits, asks=IS_FULL if has_objects else ""
+        )
         restated = commit.restatement is not None
         statement.move(self.next_sequence + len(commit.hashes), self.last_restatement + restated)
         if len(commit.hashes):
@@ -280,8 +292,20 @@ class PostgresShard:
                 self._require(cursor.fetchone())
                 aside = self.quarantine().insert(cursor, commit.quarantined)
         else:
-            self._require(self._db.once(statement.sql, statement.values)[0])
+            moved = self._db.once(statement.sql, statement.values)[0]
+            self._require(moved)
+            self._are_bodies_full = bool(moved[1:] and moved[1])
         return aside
+
+    def _check_room(self) -> None:
+        """Refuse records while too many bodies wait for the object store."""
+        if self._db.rows(ARE_FULL):
+            raise StoreFullError(
+                "too many bodies wait for the object store of store.bodies",
+                hint="Mend what keeps it (see the log for bodies_not_moved), or raise"
+                " store.bodies.max_pending_bytes",
+            )
+        self._are_bodies_full = False
 
     def _require(self, moved: tuple[int, ...] | None) -> None:
         if not moved or not moved[0]:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+from ragmon.clock import SystemClock
 from ragmon.loops import Loop
 from ragmon.records import ONLY_SHARD
 from ragmon.stores import Migration, MigrationProgress, Recovery, StoreFormat, no_progress
 from ragmon.stores.damage import Damage
 from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Shard
+from ragmon.stores.postgresql.bodies.mover import BodyMover
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.postgresql.following import PostgresFollower
@@ -19,6 +21,7 @@ from ragmon.stores.postgresql.schema import (
     ensure_days,
     migrate,
     read_format,
+    require_bodies,
 )
 from ragmon.stores.postgresql.shard import PostgresShard
 from ragmon.stores.postgresql.shards import fence_by, is_shared, share, take_shard
@@ -51,6 +54,7 @@ class PostgresStore:
         self.lease = lease
         self.loops: Sequence[Loop] = ()  # that keep the lease
         self.migration = migration
+        self.bodies: BodyMover | None = None
         self.recovery = Recovery(0, 0, lease.take_lost())
         self.damage = Damage()
         self._writer = PostgresDatabase(access, schema, self.damage)
@@ -70,9 +74,20 @@ class PostgresStore:
             shard = self.shard
             fence_by(self._writer, shard, epoch, owner)
             lease.watch(lambda: Made(shard.commits, shard.next_sequence))
+            self.bodies = self._open_bodies(access, schema)
         except BaseException:
             self._close()
             raise
+
+    def _open_bodies(self, access: DatabaseAccess, schema: str) -> BodyMover | None:
+        """The mover of bodies to an object store; None where they stay."""
+        objects = access.bodies
+        if objects is None or objects.options.read_only:
+            return None
+        require_bodies(self._state_writer)
+        database = PostgresDatabase(access, schema, self.damage)
+        database.fence = self.lease.fence
+        return BodyMover(database, objects, self.name, SystemClock())
 
     def reader(self) -> PostgresReader:
         """A view for another thread."""
@@ -105,6 +120,8 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close the connections, and give the lease back."""
+        if self.bodies is not None:
+            self.bodies.close()
         self._close()
         self.lease.release()
 

@@ -8,6 +8,7 @@ import msgspec
 
 from ragmon.records import ONLY_SHARD
 from ragmon.stores.copying import CopyMark, Kind, Row, StoredTable, StoreNumbers
+from ragmon.stores.postgresql.bodies.reading import read_body
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 from ragmon.stores.postgresql.positions import DETECTION, WINDOWS, read_positions, save_positions
 from ragmon.stores.postgresql.schema import DAY_S, add_day
@@ -80,7 +81,8 @@ class PostgresTables:
             conditions.append(f"({key}) > ({', '.join(['%s'] * table.key)})")
             values.extend(after)
         sql = f"SELECT {', '.join(names)} FROM @.{table.name}{_where(conditions)}"  # noqa: S608 - names of ours
-        return self._db.rows(f"{sql} ORDER BY {key} LIMIT %s", *values, limit)
+        rows = self._db.rows(f"{sql} ORDER BY {key} LIMIT %s", *values, limit)
+        return [self._whole(row) for row in rows] if table.name == "blocks" else rows
 
     def last(self, table: StoredTable) -> Row | None:
         """The last key; None where the table is empty."""
@@ -94,6 +96,8 @@ class PostgresTables:
     def extent(self, table: StoredTable) -> tuple[int, int]:
         """Number of rows, and bytes of their bodies."""
         sizes = [f"octet_length({name})" for name, kind in table.columns.items() if kind is bytes]
+        if table.name == "blocks":
+            sizes.append("coalesce(body_bytes - octet_length(body), 0)")  # of what was moved
         conditions, values = _of_shard(table)
         total = f"coalesce(sum({' + '.join(sizes) or 0}), 0)::int8"
         sql = f"SELECT count(*), {total} FROM @.{table.name}{_where(conditions)}"  # noqa: S608
@@ -158,6 +162,11 @@ class PostgresTables:
         """Note a copy that begins."""
         with self._db.transaction() as cursor:
             self._db.execute(cursor, _PUT_META, _MARK, msgspec.json.encode(mark))
+
+    def _whole(self, row: Row) -> Row:
+        """A row of a block with its body, wherever that is."""
+        stored = read_body(self._db, ONLY_SHARD, row[0])
+        return row if stored is None else (*row[:-1], stored.body)
 
     def _layout(self, table: StoredTable) -> tuple[list[str], list[str]]:
         """Names and types of the columns that are written."""

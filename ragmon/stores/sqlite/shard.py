@@ -173,6 +173,10 @@ class SqliteShard:
         """Number of changes that wait for their query."""
         return self._waiting.total()
 
+    def waiting_hashes(self) -> list[int]:
+        """Hashes of the queries that changes wait for."""
+        return list(self._waiting)
+
     def offset(self, source: str) -> bytes | None:
         """The position up to which a followed source was read; None before the first."""
         rows = self._db.rows("SELECT position FROM offsets WHERE source = ?", source)

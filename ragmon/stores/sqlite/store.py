@@ -43,6 +43,7 @@ class SqliteStore:
         """
         self.lease: Lease = lease or NoLease()
         self.loops = ()
+        self.bodies = None
         written = wal_content(directory / FILE)
         self._facts = FactsCache()
         self._db = Database(directory / FILE, synchronous, progress)

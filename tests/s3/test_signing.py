@@ -2,8 +2,8 @@
 
 import pytest
 
-from ragmon.backups.aws_credentials import Credentials
-from ragmon.backups.sigv4 import authorization
+from ragmon.s3.credentials import Credentials
+from ragmon.s3.signing import authorization
 
 # https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 KEY = Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from requests import PreparedRequest
 from requests.auth import AuthBase
 
-from ragmon.backups.aws_credentials import CredentialChain, Credentials
+from ragmon.s3.credentials import Credentials
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _UNRESERVED = "-_.~"
@@ -22,7 +22,9 @@ _UNSIGNED = frozenset({"accept", "accept-encoding", "connection", "content-lengt
 class S3Auth(AuthBase):
     """Signs each request as it is sent, with the credentials of that moment."""
 
-    def __init__(self, region: str, now: Callable[[], float], credentials: CredentialChain) -> None:
+    def __init__(
+        self, region: str, now: Callable[[], float], credentials: Callable[[], Credentials]
+    ) -> None:
         self._region = region
         self._credentials = credentials
         self._now = now

@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ragmon.backups import BackupError
-from ragmon.backups.aws_credentials import CredentialChain, Credentials
 from ragmon.clock import ManualClock
+from ragmon.s3 import S3Error
+from ragmon.s3.credentials import CredentialChain, Credentials
 
 NOON = 1_763_812_800.0
 ROLE = "/latest/meta-data/iam/security-credentials/"
@@ -103,9 +103,9 @@ def test_the_shared_file_has_profiles(chain, tmp_path):
     assert chain()() == Credentials("a", "b%c")
     variables = {"AWS_SHARED_CREDENTIALS_FILE": str(path), "AWS_PROFILE": "other"}
     assert chain(**variables)() == Credentials("d", "e", "f")
-    with pytest.raises(BackupError, match="no readable profile none"):
+    with pytest.raises(S3Error, match="no readable profile none"):
         chain(AWS_PROFILE="none")()
-    with pytest.raises(BackupError, match="lack the access key or the secret key"):
+    with pytest.raises(S3Error, match="lack the access key or the secret key"):
         chain(AWS_ACCESS_KEY_ID="a")()
 
 
@@ -131,11 +131,11 @@ def test_temporary_ones_are_renewed_five_minutes_before_they_end(chain):
 
 
 def test_a_machine_without_any_is_told_what_was_tried(chain):
-    with pytest.raises(BackupError, match="AWS_EC2_METADATA_DISABLED is true"):
+    with pytest.raises(S3Error, match="AWS_EC2_METADATA_DISABLED is true"):
         chain(AWS_EC2_METADATA_DISABLED="true")()
     with service() as (url, _):
         credentials = chain(AWS_EC2_METADATA_SERVICE_ENDPOINT=url)
-        with pytest.raises(BackupError, match=r"AWS_ACCESS_KEY_ID is not set.*refused with 404"):
+        with pytest.raises(S3Error, match=r"AWS_ACCESS_KEY_ID is not set.*refused with 404"):
             credentials()
 
 
@@ -164,10 +164,10 @@ def test_a_role_that_does_not_trust_the_pod(chain, tmp_path):
     token.write_text("secret of the pod")
     with service(**{"POST /": [(403, "<Error>AccessDenied</Error>")]}) as (url, _):
         role = {"AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": url}
-        with pytest.raises(BackupError, match="refused with 403: <Error>AccessDenied") as error:
+        with pytest.raises(S3Error, match="refused with 403: <Error>AccessDenied") as error:
             chain(AWS_WEB_IDENTITY_TOKEN_FILE=str(token), **role)()
         assert "secret of the pod" not in str(error.value)
-        with pytest.raises(BackupError, match="cannot be read"):
+        with pytest.raises(S3Error, match="cannot be read"):
             chain(AWS_WEB_IDENTITY_TOKEN_FILE=str(tmp_path / "none"), **role)()
 
 
@@ -187,7 +187,7 @@ def test_the_agent_of_a_container(chain, tmp_path):
     "url", ["http://10.0.0.1/x", "http://example.com/x", "http://127.0.0.1.example.com/", "x"]
 )
 def test_a_role_is_not_asked_for_in_the_clear(chain, url):
-    with pytest.raises(BackupError, match="neither https, loopback nor the agent"):
+    with pytest.raises(S3Error, match="neither https, loopback nor the agent"):
         chain(AWS_CONTAINER_CREDENTIALS_FULL_URI=url)()
 
 
@@ -204,5 +204,5 @@ def test_a_role_is_not_asked_for_in_the_clear(chain, url):
 def test_answers_without_credentials(chain, answer):
     with instance((200, answer)) as (url, _):
         credentials = chain(AWS_EC2_METADATA_SERVICE_ENDPOINT=url)
-        with pytest.raises(BackupError, match="holds no credentials"):
+        with pytest.raises(S3Error, match="holds no credentials"):
             credentials()

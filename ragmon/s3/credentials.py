@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import requests
 
-from ragmon.backups import BackupError
+from ragmon.s3 import S3Error
 from ragmon.terminal import one_line
 
 _RENEW_BEFORE_S = 300.0
@@ -62,7 +62,7 @@ class CredentialChain:
         """The first there are: variables, role of a pod, shared file, container, instance.
 
         Raises:
-            BackupError: there are none, or the service of a role refused or did not answer.
+            S3Error: there are none, or the service of a role refused or did not answer.
         """
         environment = self._environment
         if environment.get("AWS_ACCESS_KEY_ID"):
@@ -123,16 +123,16 @@ def _shared_file(environment: Mapping[str, str]) -> tuple[Path, str]:
 
 def _whole(access_key: str, secret_key: str, session_token: str, where: str) -> Credentials:
     if not access_key or not secret_key:
-        raise BackupError(
+        raise S3Error(
             f"the credentials for S3 in {where} lack the access key or the secret key",
             hint="Give both",
         )
     return Credentials(access_key, secret_key, session_token)
 
 
-def _none_found(environment: Mapping[str, str], more: str) -> BackupError:
+def _none_found(environment: Mapping[str, str], more: str) -> S3Error:
     path, profile = _shared_file(environment)
-    return BackupError(
+    return S3Error(
         f"no credentials for S3: AWS_ACCESS_KEY_ID is not set, {path} has no readable"
         f" profile {profile}" + (f", {more}" if more else ""),
         hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, mount a credentials file, or give"
@@ -146,7 +146,7 @@ def _of_web_identity(environment: Mapping[str, str], region: str) -> _Temporary:
     try:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeError) as error:
-        raise BackupError(
+        raise S3Error(
             f"no credentials for S3: {path} cannot be read ({type(error).__name__})",
             hint="Is the token that AWS_WEB_IDENTITY_TOKEN_FILE names mounted?",
         ) from error
@@ -178,7 +178,7 @@ def _container_url(environment: Mapping[str, str]) -> str:
 def _of_container(environment: Mapping[str, str], url: str) -> _Temporary:
     """Credentials from the agent of EKS Pod Identity or ECS."""
     if not _is_safe_agent(url):
-        raise BackupError(
+        raise S3Error(
             f"no credentials for S3: AWS_CONTAINER_CREDENTIALS_FULL_URI names {url}, which is"
             " neither https, loopback nor the agent of ECS or EKS",
             hint="The credentials of the role would cross the network in the clear",
@@ -188,7 +188,7 @@ def _of_container(environment: Mapping[str, str], url: str) -> _Temporary:
         try:
             token = Path(path).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeError) as error:
-            raise BackupError(
+            raise S3Error(
                 f"no credentials for S3: {path} cannot be read ({type(error).__name__})",
                 hint="Is the token that AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names mounted?",
             ) from error
@@ -216,7 +216,7 @@ def _of_instance(environment: Mapping[str, str]) -> _Temporary:
     wished = {"X-aws-ec2-metadata-token-ttl-seconds": "21600"}
     try:
         session = _answer("PUT", f"{base}/latest/api/token", "the metadata service", headers=wished)
-    except BackupError as error:
+    except S3Error as error:
         raise _none_found(environment, f"and {error}") from error
     headers = {"X-aws-ec2-metadata-token": session.text}
     roles = f"{base}/latest/meta-data/iam/security-credentials/"
@@ -231,7 +231,7 @@ def _answer(method: str, url: str, what: str, **request: Any) -> requests.Respon
     """The answer of a service of credentials.
 
     Raises:
-        BackupError: it refused, or there is none.
+        S3Error: it refused, or there is none.
     """
     try:
         with requests.Session() as session:
@@ -240,13 +240,13 @@ def _answer(method: str, url: str, what: str, **request: Any) -> requests.Respon
                 method, url, timeout=_TIMEOUT_S, allow_redirects=False, **request
             )
     except requests.RequestException as error:
-        raise BackupError(
+        raise S3Error(
             f"{what} at {_place(url)} does not answer ({type(error).__name__})",
             hint="Is this a pod, a container or an instance with a role?",
         ) from error
     if answer.status_code != 200:
         detail = one_line(answer.text)[:_MOST_DETAIL]
-        raise BackupError(
+        raise S3Error(
             f"{what} at {_place(url)} refused with {answer.status_code}: {detail}",
             hint="Check the role, and whom it trusts",
         )
@@ -270,7 +270,7 @@ def _temporary(content: Mapping[str, Any], token: str, url: str) -> _Temporary:
             raise KeyError(token)
         key = Credentials(str(access_key), str(secret_key), str(content[token]))
     except (KeyError, ValueError) as error:
-        raise BackupError(
+        raise S3Error(
             f"the answer of {_place(url)} holds no credentials",
             hint="Is it the service that AWS documents for roles?",
         ) from error
