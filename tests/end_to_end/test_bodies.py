@@ -112,7 +112,7 @@ def test_an_outage_of_the_object_store_costs_reads_only_and_feedback_waits(tmp_p
             assert site.read("q200").status == 200  # not moved yet
             answer = site.read("q5")
             assert answer.status == 503
-            assert answer.json["reason"] == "bodies_unavailable"
+            assert "the bodies of queries are not to be had" in answer.json["detail"]
             feedback = [{"query_id": "q5", "score": 1.0}, {"query_id": "q201", "score": 1.0}]
             assert site.process.post("/v1/feedback", feedback).json["accepted"] == 2
             again = site.process.post("/v1/queries", [{"query_id": "q6", "query": "again"}])

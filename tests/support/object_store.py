@@ -82,8 +82,8 @@ class ObjectStore:
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self._command
-        with contextlib.suppress(requests.ConnectionError):
-            return requests.get(self.url, timeout=5).status_code < 500
+        with contextlib.suppress(requests.ConnectionError, requests.Timeout):
+            return requests.get(self.url, timeout=10).status_code < 500
         return False
 
 
