@@ -12,13 +12,13 @@ import requests
 from ragmon.backups import BackupError, StoredFile
 from ragmon.clock import Clock
 from ragmon.s3 import S3Error
-from ragmon.s3.client import S3Bucket, S3Client, S3Patience, detail, endpoint_of, region_of
+from ragmon.s3.client import S3Bucket, S3Client, S3Limits, detail, endpoint_of, region_of
 from ragmon.sources import ListedObject
 
 _PART_BYTES = 16 << 20  # above it an object is sent in parts; one of them is in memory
 _MOST_PARTS = 9_000  # S3 takes 10,000
 _CHUNK_BYTES = 1 << 20
-_PATIENCE = S3Patience()
+_LIMITS = S3Limits()
 
 
 class S3Place:
@@ -37,7 +37,7 @@ class S3Place:
         self.url = url
         self._prefix = parts.path.strip("/") + "/" if parts.path.strip("/") else ""
         bucket = S3Bucket(name=parts.netloc, endpoint=endpoint, region=region)
-        self._client = S3Client(bucket, clock, _PATIENCE, place=url)
+        self._client = S3Client(bucket, clock, _LIMITS, place=url)
 
     def files(self) -> Iterator[StoredFile]:
         """Every object of the prefix, in no order."""
@@ -69,7 +69,7 @@ class S3Place:
     def get_into(self, name: str, file: IO[bytes]) -> None:
         """Write an object into an open file; a connection that breaks is asked for the rest."""
         with _backed_up():
-            for attempt in range(1, _PATIENCE.tries + 1):
+            for attempt in range(1, _LIMITS.tries + 1):
                 headers = {"Range": f"bytes={file.tell()}-"} if file.tell() else {}
                 key = self._prefix + name
                 try:
@@ -81,7 +81,7 @@ class S3Place:
                             file.write(chunk)
                     return
                 except requests.RequestException as error:
-                    if attempt == _PATIENCE.tries:
+                    if attempt == _LIMITS.tries:
                         raise self._client.unreachable(error) from error
                     self._client.pause(attempt)
 

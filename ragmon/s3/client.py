@@ -45,7 +45,7 @@ class S3Bucket(Struct, frozen=True, kw_only=True):
         return f"https://{self.name}.s3.{self.region}.amazonaws.com"
 
 
-class S3Patience(Struct, frozen=True, kw_only=True):
+class S3Limits(Struct, frozen=True, kw_only=True):
     """Limits of one request."""
 
     tries: int = 5
@@ -61,7 +61,7 @@ class S3Client:
         self,
         bucket: S3Bucket,
         clock: Clock,
-        patience: S3Patience = S3Patience(),  # noqa: B008 - frozen
+        limits: S3Limits = S3Limits(),  # noqa: B008 - frozen
         *,
         place: str = "",
         session: requests.Session | None = None,
@@ -71,14 +71,14 @@ class S3Client:
         Args:
             bucket: to ask.
             clock: for signatures, and to wait between tries.
-            patience: with requests that do not say their own.
+            limits: with requests that do not say their own.
             place: its name in messages; empty: the bucket's.
             session: to send by; none: a new one.
         """
         self.base = bucket.base
         self.place = place or f"s3://{bucket.name}"
         self._clock = clock
-        self._patience = patience
+        self._limits = limits
         self._session = session or requests.Session()
         # With each request: REQUESTS_CA_BUNDLE would take the place of the session's.
         self._verify = None if bucket.ca_file is None else str(bucket.ca_file)
@@ -94,14 +94,14 @@ class S3Client:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
         stream: bool = False,
-        patience: S3Patience | None = None,
+        limits: S3Limits | None = None,
     ) -> requests.Response:
         """One request, repeated where that may help.
 
         Raises:
             S3Error: the server refused it, or did not answer.
         """
-        limits = patience or self._patience
+        asking = limits or self._limits
         asked = "&".join(f"{encoded(name)}={encoded(value)}" for name, value in
                          sorted((query or {}).items()))  # fmt: skip
         url = f"{self.base}/{encoded(key, keep='/')}" + (f"?{asked}" if asked else "")
@@ -109,23 +109,23 @@ class S3Client:
         if body:
             md5 = hashlib.md5(body, usedforsecurity=False).digest()
             sent["Content-MD5"] = b64encode(md5).decode()
-        for attempt in range(1, limits.tries + 1):
+        for attempt in range(1, asking.tries + 1):
             try:
                 answer = self._session.request(
                     method, url, data=body, headers=sent, stream=stream,
-                    timeout=limits.timeout_s, allow_redirects=False, verify=self._verify,
+                    timeout=asking.timeout_s, allow_redirects=False, verify=self._verify,
                 )  # fmt: skip
             except requests.RequestException as error:
-                if attempt == limits.tries:
+                if attempt == asking.tries:
                     raise self.unreachable(error) from error
-                self.pause(attempt, limits)
+                self.pause(attempt, asking)
                 continue
             if answer.status_code < 300:
                 return answer
             is_busy = answer.status_code >= 500 or answer.status_code == 429
-            if attempt == limits.tries or not is_busy:
+            if attempt == asking.tries or not is_busy:
                 raise self._refusal(method, key, answer)
-            self.pause(attempt, limits, answer.headers.get("Retry-After", ""))
+            self.pause(attempt, asking, answer.headers.get("Retry-After", ""))
             answer.close()
         raise AssertionError("the last try returns or raises")
 
@@ -140,7 +140,7 @@ class S3Client:
                 return
             query["continuation-token"] = token
 
-    def pause(self, attempt: int, limits: S3Patience | None = None, asked: str = "") -> None:
+    def pause(self, attempt: int, limits: S3Limits | None = None, asked: str = "") -> None:
         """Wait after a try that failed, for as long as the server asks.
 
         Args:
@@ -148,11 +148,11 @@ class S3Client:
             limits: of the request; none: the client's.
             asked: seconds, as the server wrote them; empty: it asked for none.
         """
-        patience = limits or self._patience
-        seconds = patience.first_pause_s * 2.0 ** (attempt - 1)
+        waiting = limits or self._limits
+        seconds = waiting.first_pause_s * 2.0 ** (attempt - 1)
         if asked.isdecimal():
             seconds = float(asked)
-        self._clock.sleep(min(seconds, patience.longest_pause_s))
+        self._clock.sleep(min(seconds, waiting.longest_pause_s))
 
     def xml(self, answer: requests.Response) -> ElementTree.Element:
         """The document of an answer.
@@ -198,7 +198,7 @@ class S3Client:
 
 
 def detail(error: ElementTree.Element) -> str:
-    """What an error of S3 says."""
+    """Code and message of an error of S3."""
     return f"{error.findtext('{*}Code', '')} {error.findtext('{*}Message', '')}".strip()
 
 

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from ragmon.clock import SystemClock
-from ragmon.s3.client import S3Bucket, S3Client, S3Patience
+from ragmon.s3.client import S3Bucket, S3Client, S3Limits
 from ragmon.s3.credentials import Credentials
 from tests.support.tools import OWN
 from tests.support.wait import eventually
@@ -68,7 +68,7 @@ class ObjectStore:
         place = S3Bucket(
             name=bucket, endpoint=self.url, credentials=lambda: Credentials(KEY, SECRET)
         )
-        return S3Client(place, SystemClock(), S3Patience(tries=1))
+        return S3Client(place, SystemClock(), S3Limits(tries=1))
 
     def make(self, bucket: str) -> None:
         """Make a bucket."""

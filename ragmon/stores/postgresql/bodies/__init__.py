@@ -98,7 +98,7 @@ def open_bodies(options: S3Bodies, clock: Clock | None = None) -> "ObjectBodies"
     from ragmon.s3.client import (  # noqa: PLC0415 - only where it is configured
         S3Bucket,
         S3Client,
-        S3Patience,
+        S3Limits,
         endpoint_of,
         region_of,
     )
@@ -127,7 +127,7 @@ def open_bodies(options: S3Bodies, clock: Clock | None = None) -> "ObjectBodies"
     client = S3Client(
         bucket,
         clock,
-        S3Patience(tries=2, timeout_s=(5.0, 60.0)),
+        S3Limits(tries=2, timeout_s=(5.0, 60.0)),
         place=f"s3://{options.bucket}/{prefix}",
         session=timed_session(),
     )

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from ragmon.clock import Clock
 from ragmon.errors import SettingsError, StoreBodiesError, StoreCorruptError
 from ragmon.s3 import S3Error
-from ragmon.s3.client import S3Client, S3Patience
+from ragmon.s3.client import S3Client, S3Limits
 from ragmon.stores.postgresql.bodies import S3Bodies
 
 OPERATIONS = ("get", "put", "delete", "list")
@@ -20,8 +20,8 @@ _WRITER_S = 1.0  # that the writer's thread waits for a body: commits wait behin
 _GONE = ("NoSuchKey", "NoSuchVersion")
 
 
-class Place(NamedTuple):
-    """Where a body is."""
+class BodyPlace(NamedTuple):
+    """Place of a body within an object."""
 
     key: str
     start: int
@@ -40,18 +40,18 @@ class BodyCache:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._bodies: OrderedDict[Place, bytes] = OrderedDict()
+        self._bodies: OrderedDict[BodyPlace, bytes] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, place: Place) -> bytes | None:
+    def get(self, place: BodyPlace) -> bytes | None:
         """One of them; None when it has to be read."""
         with self._lock:
             if place in self._bodies:
                 self._bodies.move_to_end(place)
             return self._bodies.get(place)
 
-    def keep(self, place: Place, body: bytes) -> None:
+    def keep(self, place: BodyPlace, body: bytes) -> None:
         """Remember one; those not used for longest make room."""
         with self._lock:
             if len(body) > self._most_bytes or place in self._bodies:
@@ -93,7 +93,7 @@ class ObjectBodies:
         self._quick_silent_until = 0.0  # by the writer's thread
         self._failure = ""
 
-    def get(self, place: Place, *, is_quick: bool = False) -> bytes:
+    def get(self, place: BodyPlace, *, is_quick: bool = False) -> bytes:
         """One body.
 
         Args:
@@ -130,10 +130,10 @@ class ObjectBodies:
             StoreBodiesError: the server refused, or did not answer in time.
             StoreCorruptError: the object is missing.
         """
-        patience = S3Patience(tries=1, timeout_s=(min(2.0, seconds), seconds))
+        limits = S3Limits(tries=1, timeout_s=(min(2.0, seconds), seconds))
         headers = {"Range": f"bytes={start}-{end - 1}"}
         with self._asked("get"):
-            answer = self._client.ask("GET", self._prefix + key, headers=headers, patience=patience)
+            answer = self._client.ask("GET", self._prefix + key, headers=headers, limits=limits)
             content = answer.content
         return content if answer.status_code == 206 else content[start:end]
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from ragmon.errors import StoreBodiesError, StoreCorruptError
-from ragmon.stores.postgresql.bodies.objects import ObjectBodies, Place
+from ragmon.stores.postgresql.bodies.objects import BodyPlace, ObjectBodies
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.sealing import unseal
 
@@ -56,7 +56,12 @@ def read_body(
 
 
 def opened(
-    objects: ObjectBodies | None, first: int, head: bytes, place: Place, *, is_quick: bool = False
+    objects: ObjectBodies | None,
+    first: int,
+    head: bytes,
+    place: BodyPlace,
+    *,
+    is_quick: bool = False,
 ) -> bytes:
     """A body that was moved.
 
@@ -96,7 +101,7 @@ def _read(database: PostgresDatabase, first: int, row: Any, *, is_quick: bool) -
     records, body, key, start, length = row
     if key is None:
         return StoredBody(records, body)
-    place = Place(key, start, length)
+    place = BodyPlace(key, start, length)
     objects = database.access.bodies
     return StoredBody(records, opened(objects, first, body, place, is_quick=is_quick))
 
