@@ -10,6 +10,8 @@ from ragmon.cli.exit_codes import ExitCode, code_of
 from ragmon.cli.parsing import root_parser
 from ragmon.errors import RagmonError
 
+_ALIKE = 0.65  # from which an option may be meant: all begin with two dashes
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
@@ -50,7 +52,7 @@ def _unknown(parser: argparse.ArgumentParser, rest: Sequence[str]) -> str:
 
     names = [name for action in parser._actions for name in action.option_strings]
     flags = (word.partition("=")[0] for word in rest if word.startswith("-"))
-    near = (nearest(flag, names) for flag in flags)
+    near = (nearest(flag, names, cutoff=_ALIKE) for flag in flags)
     remedies = [f"did you mean `{name}`?" for name in near if name]
     return "; ".join([f"unrecognized arguments: {' '.join(rest)}", *remedies])
 

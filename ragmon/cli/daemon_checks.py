@@ -14,9 +14,11 @@ from ragmon.cli import remote
 from ragmon.cli.connection import Answer, Connection
 from ragmon.cli.health_checks import Area, HealthFinding
 from ragmon.clock import Clock
+from ragmon.counts import counted
 from ragmon.durations import rounded_duration_text
 from ragmon.errors import RemoteError
 
+_NOT_THERE = "not_found"  # of what was asked for: nothing was sent
 _MOST_REFUSED = 0.01  # of all records
 _MOST_REASONS = 5
 _STALE_S = 3_600.0
@@ -109,7 +111,7 @@ class DaemonChecks:
         )
         if ahead:
             yield area.problem(
-                f"{ahead:,.0f} records were refused because they lie in the future",
+                f"{counted(ahead, 'record')} refused, in the future by this clock",
                 "Set the clocks of the senders, or of this machine, by NTP; see max_clock_skew",
             )
         if age_s is not None and age_s < -60.0:
@@ -147,12 +149,12 @@ class DaemonChecks:
         stored = self._sum("ragmon_ingest_records_total")
         refused: Counter[str] = Counter()
         for labels, value in self._all("ragmon_rejected_total"):
-            if value:
+            if value and labels.get("reason") != _NOT_THERE:
                 refused[f"{labels.get('source')}: {labels.get('reason')}"] += int(value)
         if not stored:
             yield area.problem(
                 "no record was stored since the start of the daemon",
-                "Send some: see the guide Connect; `ragmon trace-doctor` shows what traces lack",
+                "Send some: see the guide Send; `ragmon trace-doctor` shows what traces lack",
             )
         age_s = self._newest_age_s()
         if age_s is not None and age_s > _STALE_S:
@@ -161,14 +163,14 @@ class DaemonChecks:
                 "See whether the application still sends, and its own log of the client",
             )
         elif stored:
-            yield area.ok(f"{stored:,.0f} records were stored since the start")
+            yield area.ok(f"{counted(stored, 'record')} stored since the start")
         total = sum(refused.values())
         if total > _MOST_REFUSED * (stored + total):
             reasons = ", ".join(
                 f"{reason} ({count:,})" for reason, count in refused.most_common(_MOST_REASONS)
             )
             yield area.warning(
-                f"{total:,} records and requests were refused: {reasons}",
+                f"{counted(total, 'record or request', 'records and requests')} refused: {reasons}",
                 "The senders' answers name field and remedy; see the runbook RagmonRejectedRising",
             )
         for labels, lag_s in self._all("ragmon_tracing_tool_lag_seconds"):

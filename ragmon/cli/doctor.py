@@ -37,8 +37,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     remote.arguments(parser, default=None)
     add = parser.add_argument
     add("--prometheus", metavar="URL", help="Prometheus to ask, such as http://localhost:9090")
-    add("--bundle", type=Path, metavar="FILE", help="write a .tar.gz for a support ticket")
+    add("--bundle", type=_archive, metavar="FILE", help="write a .tar.gz for a support ticket")
     add("--json", action="store_true", help="print JSON instead of lines")
+
+
+def _archive(text: str) -> Path:
+    if not text.endswith((".tar.gz", ".tgz")):
+        raise argparse.ArgumentTypeError(f"{text!r} would be a .tar.gz; name it {text}.tar.gz")
+    return Path(text)
 
 
 def run(args: argparse.Namespace, clock: Clock | None = None) -> int:

@@ -94,7 +94,8 @@ def _owner(data_dir: Path) -> str:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return file.read().strip() or "unknown"
+                number, _, address = file.read().strip().partition("\n")
+                return f"{number}, at {address}" if address else number or "unknown"
     except OSError:
         return ""
     return ""

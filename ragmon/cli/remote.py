@@ -24,11 +24,12 @@ Content = TypeVar("Content")
 
 
 def arguments(
-    parser: argparse.ArgumentParser, flag: str = "--url", default: str | None = EXAMPLE_URL
+    parser: argparse.ArgumentParser, *flags: str, default: str | None = EXAMPLE_URL
 ) -> None:
-    """Declare the address and the token."""
+    """Declare the address and the token; ``flags`` are other names of ``--url``."""
     parser.add_argument(
-        flag,
+        "--url",
+        *flags,
         dest="url",
         default=default,
         metavar="URL",

@@ -156,6 +156,7 @@ def test_wrong_usage_is_2(words, capsys):
         (("report", "--windw", "1h"), "did you mean `--window`?"),
         (("silence", "list", "--jsn"), "did you mean `--json`?"),
         (("version", "--zzz=1"), "unrecognized arguments: --zzz=1\n"),
+        (("version", "--url=x"), "unrecognized arguments: --url=x\n"),
     ],
 )
 def test_a_mistyped_option_is_told_the_nearest(words, remedy, capsys):

@@ -1,6 +1,7 @@
 """``ragmon doctor``: each thing that can be wrong is found, with its remedy."""
 
 import json
+import os
 import tarfile
 from collections import namedtuple
 from email.utils import formatdate
@@ -110,7 +111,7 @@ def test_a_healthy_daemon_has_nothing_to_mend(server):
             "clock",
             {"metrics": {'ragmon_rejected_total{reason="future",source="http"}': 5.0}},
             "problem",
-            "5 records were refused because they lie in the future",
+            "5 records refused, in the future by this clock",
         ),
         (
             "clock",
@@ -134,7 +135,7 @@ def test_a_healthy_daemon_has_nothing_to_mend(server):
             "sources",
             {"metrics": {'ragmon_rejected_total{reason="invalid",source="http"}': 50.0}},
             "warning",
-            "50 records and requests were refused: http: invalid (50)",
+            "50 records and requests refused: http: invalid (50)",
         ),
         (
             "sources",
@@ -314,13 +315,16 @@ def test_the_doctor_of_a_running_daemon(tmp_path, capsys):
         site.post("/v1/queries", {"pipeline": "docs"})
         words = ["--url", site.url, "--data_dir", str(tmp_path / "data")]
         assert main(["doctor", *words, "--json"]) == 0
+        capsys.readouterr()
+        assert main(["doctor", *words, "--json"]) == 0  # what the first asked for is no refusal
         report = json_among_logs(capsys.readouterr().out)
     by_area = {finding["area"]: finding for finding in report["findings"]}
     assert set(by_area) == {
         "configuration", "store", "disk", "daemon", "clock", "sources", "sinks", "judge",
         "prometheus",
     }  # fmt: skip
-    assert "in use by process" in by_area["store"]["what"]
+    assert f"in use by process {os.getpid()}, at {site.url}" in by_area["store"]["what"]
+    assert by_area["sources"]["what"] == "1 record stored since the start"
     assert by_area["prometheus"]["verdict"] == "skipped"
     assert report["problems"] == 0
 
@@ -339,6 +343,12 @@ def test_settings_that_cannot_be_read_are_a_problem_and_the_daemon_is_asked_all_
     out = capsys.readouterr().out
     assert "did you mean `port`" in out
     assert "PROBLEM  daemon" in out
+
+
+def test_a_bundle_has_the_name_of_what_it_is(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["doctor", "--bundle", "for-the-ticket.zip"])
+    assert "name it for-the-ticket.zip.tar.gz" in capsys.readouterr().err
 
 
 def test_the_bundle_holds_what_helps_and_no_secret(tmp_path, capsys):
