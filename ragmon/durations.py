@@ -23,6 +23,11 @@ def rounded_duration_text(value: float) -> str:
     return f"{int(value)}s"
 
 
+def days_text(days: float) -> str:
+    """Length of a time of days: ``7.0 days``, and what is less than a tenth of one ``40m``."""
+    return f"{days:.1f} days" if days >= 0.1 else rounded_duration_text(days * 86_400.0)
+
+
 def minute_text(moment: float) -> str:
     """The minute of a moment in unix seconds: ``2026-11-21 03:02 UTC``."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

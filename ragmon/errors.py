@@ -19,6 +19,11 @@ RagmonError
 """
 
 
+def extra_hint(extra: str) -> str:
+    """Remedy where an optional dependency is missing; no index is named, since none has ragmon."""
+    return f"Install ragmon with its extra: pip install '.[{extra}]' in a copy of its repository"
+
+
 class RagmonError(Exception):
     """Anything ragmon raises on purpose; ``hint`` says what to do about it."""
 

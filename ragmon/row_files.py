@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import msgspec
 
-from ragmon.errors import SettingsError
+from ragmon.errors import SettingsError, extra_hint
 from ragmon.files import unpacked
 from ragmon.json_scan import count_elements
 
@@ -52,7 +52,7 @@ def require_parquet() -> None:
         import pyarrow.parquet  # noqa: F401, PLC0415 - optional
     except ImportError:
         raise SettingsError(
-            "Parquet needs pyarrow, which is not installed", hint="pip install 'ragmon[parquet]'"
+            "Parquet needs pyarrow, which is not installed", hint=extra_hint("parquet")
         ) from None
 
 

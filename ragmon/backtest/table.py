@@ -13,6 +13,8 @@ from ragmon.alerts.sentences import length
 from ragmon.backtest.costs import Cost
 from ragmon.backtest.queries import Queries
 from ragmon.backtest.run import Episode, History, episodes
+from ragmon.counts import counted
+from ragmon.durations import days_text
 
 _MOST_EPISODES = 60
 _COLOURS = {"critical": "red", "warning": "yellow", "info": "cyan"}
@@ -51,8 +53,8 @@ def _head(queries: Queries, history: History) -> Text:
     if queries.refused:
         notes.append(refused(queries.refused))
     return Text.assemble(
-        (f"{count:,} queries", "bold"),
-        f" in {history.days:.1f} days, {_moment(history.first)} to {_moment(history.last)} UTC; ",
+        (counted(count, "query", "queries"), "bold"),
+        f" in {days_text(history.days)}, {_moment(history.first)} to {_moment(history.last)} UTC; ",
         ", ".join(notes),
     )
 

@@ -21,6 +21,7 @@ from ragmon.cli import baseline_access, flags
 from ragmon.cli.baseline_access import BaselineAccess
 from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
+from ragmon.counts import counted
 from ragmon.errors import SettingsError
 from ragmon.evaluate.score.metric_text import value_text
 from ragmon.percentages import percent_text
@@ -159,4 +160,4 @@ def _title(row: BaselineRow) -> str:
 
 
 def _samples(row: BaselineRow) -> str:
-    return f"{row.samples:,.0f} {'queries' if row.kind == 'traffic' else 'cases'}"
+    return counted(row.samples, *(("query", "queries") if row.kind == "traffic" else ("case",)))

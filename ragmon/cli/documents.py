@@ -114,7 +114,7 @@ def view(report: DocumentReport, dead: list[str] | None = None) -> RenderableTyp
     if report.rows:
         parts.append(_documents(report))
     if dead is not None:
-        parts.append(Text(f"{len(dead):,} documents were never retrieved", "bold"))
+        parts.append(Text(f"{counted(len(dead), 'document')} never retrieved", "bold"))
         parts += [Text(f"  {name}") for name in dead[:_MOST_DEAD]]
         if len(dead) > _MOST_DEAD:
             parts.append(Text(f"  and {len(dead) - _MOST_DEAD:,} more: see --json or --csv"))

@@ -85,8 +85,17 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     if args.json:
         say_json(WrittenExport(file=str(target), queries=state.queries, size_bytes=size))
     else:
-        say(f"{target}: {counted(state.queries, 'query', 'queries')}, {size:,} bytes")
+        say(f"{target}: {_content(target, form, state.queries)}, {size:,} bytes")
     return status
+
+
+def _content(target: Path, form: str, queries: int) -> str:
+    read = counted(queries, "query", "queries")
+    if form != "golden":
+        return read
+    with target.open("rb") as file:
+        cases = sum(1 for _ in file)
+    return f"{counted(cases, 'case')} of {read}, those with labels"
 
 
 def _fill(args: argparse.Namespace, out: OpenExport, clock: Clock) -> int:

@@ -1,7 +1,8 @@
 """Send logged queries from files to a running daemon, at the speed of the log or faster.
 
-Files are JSON lines, may be compressed with gzip or zstd. A line without a query_id gets one from
-its position, so that sending a file twice counts it once.
+Files are JSON lines, may be compressed with gzip or zstd; of the lines that `ragmon export` wrote
+the queries are sent. A line without a query_id gets one from its position, so that sending a file
+twice counts it once.
 """
 
 import argparse
@@ -28,6 +29,9 @@ from ragmon.errors import SettingsError
 from ragmon.files import unpacked
 
 _BATCH = 200
+_EXPORTED = b'{"record":{'
+"""Beginning of a line of ``ragmon export``: what is known of a query, with the query itself."""
+
 _CONNECTIONS = 4
 _SHOWN_ERRORS = 10
 
@@ -171,13 +175,11 @@ class Replay:
     def _prepare(self, line: bytes, path: Path, number: int) -> bytes:
         """The line as it is sent; a broken one is sent as it is, so that ragmon answers why."""
         named = not self._queries or b'"query_id"' in line
-        if named and not self._shifts and not self._speed:
+        is_exported = self._queries and line.startswith(_EXPORTED)
+        if named and not is_exported and not self._shifts and not self._speed:
             return line
-        try:
-            record = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return line
-        if not isinstance(record, dict):
+        record = _record(line)
+        if record is None:
             return line
         if not record.get("query_id") and self._queries:
             record["query_id"] = uuid.uuid5(uuid.NAMESPACE_URL, f"{path.name}:{number}").hex
@@ -199,15 +201,24 @@ class Replay:
             self._clock.sleep(wait)
 
 
+def _record(line: bytes) -> dict[str, Any] | None:
+    """The record of a line, also of one that was exported; None where it is none."""
+    try:
+        record = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    inner = record.get("record") if line.startswith(_EXPORTED) else None
+    return inner if isinstance(inner, dict) else record
+
+
 def _last_timestamp(path: Path) -> float:
     last = None
     with path.open("rb") as raw, unpacked(raw) as stream:
         for line in stream:
-            try:
-                record = msgspec.json.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                continue
-            moment = _timestamp(record) if isinstance(record, dict) else None
+            record = _record(line)
+            moment = None if record is None else _timestamp(record)
             last = moment if last is None or (moment is not None and moment > last) else last
     if last is None:
         raise SettingsError(f"{path} has no timestamps", hint="Omit --until-now")

@@ -10,13 +10,14 @@ from rich import box
 from rich.table import Table
 
 from ragmon.cli import remote, window_flags
-from ragmon.cli.console import say_json
+from ragmon.cli.console import say, say_json
 from ragmon.cli.csv_output import say_csv
 from ragmon.cli.evaluate import write
 from ragmon.cli.pipeline_names import check_pipeline
 from ragmon.cli.progress import waiting
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
+from ragmon.counts import counted
 from ragmon.errors import RemoteError
 from ragmon.percentages import percent_text
 from ragmon.report import MeanEstimate
@@ -66,7 +67,11 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         say_csv(_COLUMNS, map(_cells, listed.topics))
     elif args.golden is not None:
-        write(args.golden, golden_set(listed))
+        cases = golden_set(listed)
+        write(args.golden, cases)
+        gaps = counted(sum(topic.is_gap for topic in listed.topics), "topic")
+        told = counted(cases.count(b"\n"), "typical question")
+        say(f"{args.golden}: {told} of {gaps} worse than the rest, to label")
     else:
         _show(one_line_each(listed))
     return 0

@@ -9,7 +9,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.tls import Certificates
-from ragmon.errors import SettingsError
+from ragmon.errors import SettingsError, extra_hint
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Loop
 from ragmon.plugins import check_options
@@ -211,7 +211,5 @@ def _grpc_server() -> type[Any]:
     try:
         from ragmon.sources.otlp.receiver.grpc_server import GrpcServer  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"otlp.grpc needs {error.name}", hint="pip install 'ragmon[grpc]'"
-        ) from error
+        raise SettingsError(f"otlp.grpc needs {error.name}", hint=extra_hint("grpc")) from error
     return GrpcServer

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from ragmon.demo.words import terms
-from ragmon.errors import RagmonError, SettingsError
+from ragmon.errors import RagmonError, SettingsError, extra_hint
 from ragmon.records import Chunk
 
 
@@ -67,7 +67,7 @@ def _new_index() -> Any:
     except ImportError as missing:
         raise SettingsError(
             "the demo's retriever needs the bm25s library",
-            hint="Install it with: pip install 'ragmon[demo]'",
+            hint=extra_hint("demo"),
         ) from missing
     # It lowers its own level to DEBUG on import, and would write into the daemon's log.
     logging.getLogger("bm25s").setLevel(logging.WARNING)

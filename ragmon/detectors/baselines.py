@@ -14,6 +14,7 @@ from ragmon.detectors.level_errors import TAU
 from ragmon.detectors.losses import loss_of
 from ragmon.detectors.minutes import TEN, MinuteLog
 from ragmon.detectors.streams import StreamTable
+from ragmon.durations import days_text
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 
 HOURS = 24
@@ -88,7 +89,7 @@ def from_log(
         for key, row in sorted(streams.rows.items())
         if by_hour[:, row, 0].any()
     ]
-    provenance = f"traffic, {(last - first) / 1440.0:.1f} days"
+    provenance = f"traffic, {days_text((last - first) / 1440.0)}"
     return Baseline(
         name=name,
         source="traffic",

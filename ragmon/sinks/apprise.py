@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 from ragmon.alerts.example_texts import clip
 from ragmon.alerts.message import message, plain
 from ragmon.alerts.notices import IncidentNotice
-from ragmon.errors import SettingsError, SinkError
+from ragmon.errors import SettingsError, SinkError, extra_hint
 from ragmon.http_client import check_secret, secret
 from ragmon.sinks import SinkContext
 
@@ -81,7 +81,7 @@ def _sender(service: str) -> Any:
     except ImportError:
         raise SettingsError(
             "the sink apprise needs Apprise, which is not installed",
-            hint="pip install 'ragmon[apprise]'",
+            hint=extra_hint("apprise"),
         ) from None
     urls = service.split()
     asset = apprise.AppriseAsset(app_id="ragmon", async_mode=False, secure_logging=True)

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from ragmon.errors import RemoteError, SettingsError
+from ragmon.errors import RemoteError, SettingsError, extra_hint
 from ragmon.http_client import check_secret, secret
 from ragmon.loops import Loop, LoopOptions, LoopOwner
 from ragmon.mapping import mapping_of
@@ -140,7 +140,7 @@ class _Query:
         except ImportError:
             raise SettingsError(
                 "the source sql needs SQLAlchemy, which is not installed",
-                hint="pip install 'ragmon[sql]' and the driver of your database",
+                hint=f"{extra_hint('sql')}, and the driver of your database",
             ) from None
         self._sql = sqlalchemy
         self._options = options

@@ -162,9 +162,12 @@ def accuracy_tables(data: dict[str, list[Example]]) -> list[str]:
     ]
     lines.append(row("claims joined into answers, wrong when any is", folded["joined"]))
     lines += ["", "## Transfer: nothing of the judged data set was trained on", "", HEAD]
-    lines.append(
-        row("AttributionBench to MTRAG", judge_all(fit.fit([claims], joined(claims)), mtrag))
-    )
+    unseen = judge_all(fit.fit([claims], joined(claims)), mtrag)
+    lines.append(row("AttributionBench to MTRAG", unseen))
+    lines += [
+        row(f"AttributionBench to MTRAG, {g}", unseen.where(lambda e, g=g: e.generator == g))
+        for g in generators
+    ]
     lines.append(row("MTRAG to AttributionBench", judge_all(fit.fit([mtrag]), claims)))
     for subset in subsets:
         others, held = corpus.split(claims, lambda e, s=subset: e.subset == s)

@@ -99,6 +99,23 @@ def test_an_export_can_be_imported(daemon, tmp_path, capsys):
     assert copy == record | {"query_id": "copy", "repeat_number": 1}  # asked again in its minute
 
 
+def test_an_export_can_be_replayed(daemon, capsys):
+    record = {"query_id": "sent", "query": "q", "timestamp": NOW, "pipeline": "sent"}
+    assert daemon.post("/v1/queries", [record]).json["accepted"] == 1
+    assert main(["export", "out.jsonl", "--url", daemon.url, "--pipeline", "sent"]) == 0
+    capsys.readouterr()
+    assert main(["replay", "out.jsonl", "--url", daemon.url]) == 0
+    assert capsys.readouterr().out == "0 accepted, 1 duplicates, 0 rejected\n"
+
+
+def test_a_golden_set_says_how_many_of_the_queries_are_in_it(daemon, capsys):
+    record = {"query_id": "gold", "query": "q", "timestamp": NOW, "pipeline": "gold"}
+    assert daemon.post("/v1/queries", [record]).json["accepted"] == 1
+    golden = ["export", "golden.jsonl", "--format", "golden", "--pipeline", "gold"]
+    assert main([*golden, "--url", daemon.url]) == 0
+    assert "golden.jsonl: 0 cases of 1 query, those with labels, 0 bytes" in capsys.readouterr().out
+
+
 def test_rows_without_an_id_get_one_of_their_place(daemon, tmp_path, capsys):
     rows = [{"query": f"unnamed {at}", "timestamp": NOW} for at in range(3)]
     write(tmp_path / "unnamed.jsonl", rows)

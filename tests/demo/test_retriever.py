@@ -37,7 +37,7 @@ def test_search(query, k, ids):
 
 def test_a_missing_library_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "bm25s", None)
-    with pytest.raises(SettingsError, match=r"pip install 'ragmon\[demo\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[demo\]'"):
         Bm25(CHUNKS)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ragmon.errors import SettingsError
+from ragmon.errors import SettingsError, extra_hint
 from ragmon.evaluate.cases import Case
 from ragmon.evaluate.score.judge_usage import JudgeUsage, UsageSummary
 from ragmon.records import QueryRecord
@@ -77,7 +77,7 @@ def _sentence_transformer(model: str) -> Embed:
         library: Any = importlib.import_module("sentence_transformers")
     except ImportError as error:
         raise SettingsError(
-            f"{_LIBRARY} is not installed", hint="Install it with: pip install 'ragmon[embeddings]'"
+            f"{_LIBRARY} is not installed", hint=extra_hint("embeddings")
         ) from error
     encode: Embed = library.SentenceTransformer(model).encode
     return encode

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragmon.errors import RagmonError, SettingsError
+from ragmon.errors import RagmonError, SettingsError, extra_hint
 
 Kind = Literal["lettucedetect", "hhem", "minicheck", "nli"]
 
@@ -75,7 +75,7 @@ def check(options: Options) -> None:
     if missing:
         raise SettingsError(
             f"judge.local needs {' and '.join(missing)}",
-            hint="pip install 'ragmon[local-judge]'",
+            hint=extra_hint("local-judge"),
         )
     directory = options.directory
     if directory is not None and not (directory / "config.json").is_file():

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from ragmon.errors import RagmonError, RemoteError, SettingsError
+from ragmon.errors import RagmonError, RemoteError, SettingsError, extra_hint
 from ragmon.sources.kafka.log import Fetched, LogMessage, TopicDescription
 from ragmon.sources.kafka.options import Options, client_settings, consumer_settings
 from ragmon.sources.kafka.positions import KafkaPosition, TopicIdentity
@@ -54,7 +54,7 @@ def require_client() -> Any:
     except ImportError:
         raise SettingsError(
             "the source kafka needs confluent-kafka, which is not installed",
-            hint="pip install 'ragmon[cluster]'",
+            hint=extra_hint("cluster"),
         ) from None
     return confluent_kafka
 

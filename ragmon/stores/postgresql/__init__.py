@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from ragmon.errors import SettingsError
+from ragmon.errors import SettingsError, extra_hint
 from ragmon.http_client import check_secret, secret
 from ragmon.stores import Migration, MigrationProgress, StoreFormat, no_progress
 from ragmon.stores.postgresql.bodies import Bodies, DatabaseBodies, S3Bodies, open_bodies
@@ -156,7 +156,7 @@ def _access(options: Options) -> "DatabaseAccess":
             raise
         raise SettingsError(
             "store.kind postgresql needs psycopg, which is not installed",
-            hint="pip install 'ragmon[cluster]'",
+            hint=extra_hint("cluster"),
         ) from None
     bodies = options.bodies
     access = DatabaseAccess(

@@ -154,7 +154,7 @@ def test_without_psycopg_the_extra_is_named(tmp_path, monkeypatch):
     for name in [each for each in sys.modules if each.startswith("ragmon.stores.postgresql.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(SettingsError, match=r"pip install 'ragmon\[cluster\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[cluster\]'"):
         build(Options(dsn="postgresql:///x"), tmp_path)
 
 
