@@ -24,8 +24,8 @@ def rounded_duration_text(value: float) -> str:
 
 
 def days_text(days: float) -> str:
-    """Length of a time of days: ``7.0 days``, and what is less than a tenth of one ``40m``."""
-    return f"{days:.1f} days" if days >= 0.1 else rounded_duration_text(days * 86_400.0)
+    """Length of a time of days: ``7.0 days``; what would be ``0.0 days`` is ``40m``."""
+    return f"{days:.1f} days" if days >= 0.05 else rounded_duration_text(days * 86_400.0)
 
 
 def minute_text(moment: float) -> str:
