@@ -23,6 +23,9 @@ _STRETCH_ELEMENTS = 64
 # and a record of 3,063 bytes takes 14,800 beside the body.
 _RECORD_BYTES = 3_000
 _BYTES_PER_BYTE = 3
+_VALUE_BYTES = 100  # of a text, or of a number that a text names: an id of one character takes 70
+_VALUES_EACH = 80  # texts of a record, on average of as many records as a request may have
+_DENSE = 8  # bytes a text, below which texts are counted without the quotes within them
 _LONG = 1 << 20
 _BYTES_PER_LONG_BYTE = 13  # of a line that is not even a record: a dictionary of short names
 
@@ -71,14 +74,17 @@ def decode_body(
     parts = elements(body, content_type, lambda array: _check_array(array, terms.most))
     if parts is not None:
         _admit(len(parts), len(body), terms)
+        values = _ValueAccount(terms)
         for at in range(0, len(parts), _STRETCH_ELEMENTS):
             numbered = enumerate(parts[at : at + _STRETCH_ELEMENTS], at + 1)
-            yield _one_by_one(decode, numbered, terms)
+            yield _one_by_one(decode, numbered, terms, values)
         return
     _admit(count_byte(body, b"\n") + (not body.endswith(b"\n")), len(body), terms)
-    first = 1
+    first, values = 1, _ValueAccount(terms)
     for text in _stretches(body):
         is_usual = _FEW_BYTES < len(text) <= _WIDE
+        if is_usual:
+            values.take(text)
         records = decode.whole(text, terms.now, terms.bounds) if is_usual else None
         if records is not None:
             sample = text[: text.find(b"\n") + 1 or None]
@@ -87,7 +93,7 @@ def decode_body(
         else:
             lines = text.removesuffix(b"\n").split(b"\n")
             filled = ((at, line) for at, line in enumerate(lines, first) if line.strip())
-            yield _one_by_one(decode, filled, terms)
+            yield _one_by_one(decode, filled, terms, None if is_usual else values)
             first += len(lines)
 
 
@@ -105,6 +111,34 @@ def check_number(number: int, most: int) -> None:
 def _admit(number: int, size: int, terms: Terms) -> None:
     check_number(number, terms.most)
     terms.memory.take(_RECORD_BYTES * number + _BYTES_PER_BYTE * size)
+
+
+class _ValueAccount:
+    """Texts of a request: small ones take twenty times their bytes once they are decoded."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._memory = terms.memory
+        self._left = self._most = _VALUES_EACH * terms.most
+
+    def take(self, text: Any) -> None:
+        """Reserve what the texts of some records take.
+
+        Args:
+            text: JSON of one or more records, none of which has too many values by itself.
+
+        Raises:
+            RecordError: all of them together are more than a request may have.
+            MemoryLimitError: the memory is in use, or there is not as much.
+        """
+        content = text if isinstance(text, bytes) else bytes(text)
+        values = count_byte(content, b'"') // 2
+        if values * _DENSE > len(content):
+            values = min(values, count_values(content, values))
+        self._left -= values
+        if self._left < 0:
+            message = f"the records have more than {self._most:,} texts and names together"
+            raise RecordError(TOO_MANY, "", message, hint="Send smaller batches")
+        self._memory.take(_VALUE_BYTES * values)
 
 
 def _check_array(array: bytes, most: int) -> None:
@@ -154,7 +188,10 @@ def _stretches(body: bytes) -> Iterator[bytes]:
 
 
 def _one_by_one(
-    decode: Decoder[Any], numbered: Iterable[tuple[int, Any]], terms: Terms
+    decode: Decoder[Any],
+    numbered: Iterable[tuple[int, Any]],
+    terms: Terms,
+    values: _ValueAccount | None,
 ) -> DecodedBody:
     decoded = DecodedBody([], [], [])
     lines: list[int] = []
@@ -164,6 +201,12 @@ def _one_by_one(
         try:
             _reserve_long(line, terms.memory)
             _check_wide(line)
+        except RecordError as error:
+            decoded.rejections.append(rejection(number, error))
+            continue
+        if values is not None:
+            values.take(line)
+        try:
             decoded.records.append(decode(line, terms.now, terms.bounds))
             lines.append(number)
         except RecordError as error:

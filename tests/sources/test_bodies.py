@@ -1,5 +1,7 @@
 """Bodies to records: the lines are numbered as they stand, decoded together or one by one."""
 
+import tracemalloc
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -254,6 +256,57 @@ def test_as_many_records_as_allowed_pass(body, content_type):
 )
 def test_what_decoding_takes_is_reserved_before(body):
     assert not refusal(body, limit=2_000_000).retryable
+
+
+def packed(one, size=4 << 20):
+    """As many of one record as have so many bytes."""
+    return (one + b"\n") * (size // (len(one) + 1))
+
+
+STEP = b'{"chunk_ids":[' + b'"a",' * 199 + b'"a"]}'
+SMALL_TEXTS = {
+    "ids": b'{"relevant_ids":[' + b'"a",' * 999 + b'"a"]}',
+    "grades": b'{"grades":{' + b",".join(b'"%d":1' % at for at in range(1_000)) + b"}}",
+    "chunks": b'{"chunks":[' + b'{"id":"a"},' * 999 + b'{"id":"a"}]}',
+    "ids of steps": b'{"steps":[' + b",".join([STEP] * 50) + b"]}",
+}
+
+
+@pytest.mark.parametrize("one", SMALL_TEXTS.values(), ids=SMALL_TEXTS)
+@pytest.mark.parametrize("is_array", [False, True], ids=["lines", "an array"])
+def test_small_texts_are_reserved_as_what_they_take(one, is_array):
+    body = packed(one)
+    if is_array:
+        body = b"[" + body.strip().replace(b"\n", b",") + b"]"
+    asked = terms(100_000)
+    tracemalloc.start()
+    try:
+        parts = list(decode_body(query, body, "", asked))
+        took = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert sum(len(part.records) for part in parts) > 100
+    assert asked.memory.size > 0.8 * took
+
+
+@pytest.mark.parametrize("one", SMALL_TEXTS.values(), ids=SMALL_TEXTS)
+def test_more_texts_than_as_many_records_have_are_refused(one):
+    error = refusal(packed(one, 2 << 20), most=1_000)
+    assert error.reason == "too_many_records"
+    assert "80,000 texts and names together" in str(error)
+
+
+def test_a_record_that_is_too_wide_by_itself_costs_no_other():
+    wide = b'{"tags":{' + b",".join(b'"%d":"a"' % at for at in range(60_000)) + b"}}"
+    parts = list(decode_body(query, wide + b"\n" + TWO[0], NDJSON, terms(10)))
+    assert [record.query_id for part in parts for record in part.records] == ["a"]
+    assert [each.reason for part in parts for each in part.rejections] == ["too_many_values"]
+
+
+def test_embeddings_of_many_records_are_no_texts():
+    record = b'{"embedding":[' + b"0.5," * 1_535 + b"0.5]}"
+    parts = decode_body(query, packed(record), NDJSON, terms(1_000))
+    assert sum(len(part.records) for part in parts) > 500
 
 
 def test_refusals_keep_the_first_lines_and_count_all():
