@@ -12,7 +12,7 @@ from ragmon.signals.verdict_sums import layout_of
 from ragmon.windows import Merged
 from ragmon.windows.copies import WindowCopy
 from ragmon.windows.estimates import estimate
-from ragmon.windows.latency_sums import CountedStates, LatencySums
+from ragmon.windows.latency_sums import LatencySums, follow
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesKey
 
@@ -64,9 +64,10 @@ class WindowFigures:
             copies: one a window.
         """
         self._follow(list(members))
-        counted = CountedStates()
-        pairs = zip(self._windows, copies, strict=True)
-        changes = [window.changes(copy, counted) for window, copy in pairs]
+        histograms = [window.latency for window in self._windows]
+        differ = follow(histograms, [copy.latency for copy in copies])
+        rows = zip(self._windows, copies, differ, strict=True)
+        changes = [window.changes(copy, differs) for window, copy, differs in rows]
         if any(len(change.places) for change in changes):
             merged = Merged(
                 np.concatenate([change.rows for change in changes]),
@@ -113,23 +114,27 @@ class _Followed:
         self.numbers = np.empty((0, width(columns)))
         self._rows = np.empty((0, RowLayout(len(columns)).width))
         self._judged = np.empty((0, layout_of(columns).width))
-        self._latency = LatencySums(stages)
+        self.latency = LatencySums(stages)
 
     def extend(self, series: Places) -> None:
         """Have more series, of which nothing is known yet."""
-        self._latency.extend(series)
+        self.latency.extend(series)
         self._rows, self._judged, self.numbers = (
             np.pad(table, ((0, len(series)), (0, 0)), constant_values=np.nan)
             for table in (self._rows, self._judged, self.numbers)
         )
 
-    def changes(self, copy: WindowCopy, counted: CountedStates) -> _Changes:
-        """Sums that are others than in the copy before."""
+    def changes(self, copy: WindowCopy, differs: NDArray[np.bool_]) -> _Changes:
+        """Sums that are others than in the copy before.
+
+        Args:
+            copy: of the window.
+            differs: the series whose histogram is another; added to in place.
+        """
         judged = np.zeros(self._judged.shape) if copy.judged is None else copy.judged
-        differs = self._latency.follow(copy.latency, counted)
         for before, now in ((self._rows, copy.rows), (self._judged, judged)):
             differs |= (before != now).any(axis=1)
         self._rows, self._judged = copy.rows, judged
         at = np.flatnonzero(differs)
-        latency = self._latency.counts[at].astype(np.int64)
+        latency = self.latency.counts[at].astype(np.int64)
         return _Changes(at, copy.rows[at], latency, judged[at])

@@ -10,6 +10,8 @@ from ragmon.windows.kept_latencies import KeptLatencies
 from ragmon.windows.latency_bucket import NO_COUNTS, Bucket, BucketState, Codes
 from ragmon.windows.tiers import Run, Tier, split
 
+_REST_AT_ONCE = 8  # buckets: some ten milliseconds when they are large
+
 
 class LatencyRing:
     """The buckets of one tier."""
@@ -18,6 +20,7 @@ class LatencyRing:
         self.tier = tier
         self.stages = stages
         self.buckets: dict[int, Bucket] = {}
+        self._awake: set[int] = set()  # numbers of the buckets that take their full memory
         self._newest = -1
         self._most_codes = 0  # above the largest code so far
         self._kept = KeptLatencies()
@@ -35,17 +38,21 @@ class LatencyRing:
         if not kept.all():
             buckets, codes = buckets[kept], codes[kept]
         self._most_codes = max(self._most_codes, int(codes.max(initial=-1)) + 1)
+        touched = set()
         for bucket, mine in split(buckets):
+            touched.add(bucket)
             stored = self.buckets.setdefault(bucket, Bucket())
             (stored.add if sign > 0 else stored.remove)(codes[mine])
         if sign > 0:
             self._kept.add(buckets, codes)
         else:
             self._kept.clear()  # rare: only what was there is taken back
+        self._rest(touched)
 
     def put(self, bucket: int, codes: Codes, counts: Codes) -> None:
         """Set one bucket as it was saved."""
-        self.buckets[bucket] = Bucket(codes, counts)
+        stored = self.buckets[bucket] = Bucket(codes, counts)
+        stored.rest()
         self._most_codes = max(self._most_codes, int(codes.max(initial=-1)) + 1)
         self._kept.clear()
         self._advance(bucket)
@@ -111,6 +118,7 @@ class LatencyRing:
         for bucket in self.buckets.values():
             codes, _ = bucket.counted()
             bucket.keep(~np.isin(codes // (self.stages * BINS), series))
+        self._awake.update(self.buckets)
 
     def _advance(self, bucket: int) -> None:
         if bucket <= self._newest:
@@ -119,4 +127,12 @@ class LatencyRing:
         oldest = bucket - self.tier.slots
         for stale in [number for number in self.buckets if number <= oldest]:
             del self.buckets[stale]
+            self._awake.discard(stale)
             self._kept.forget(stale)
+
+    def _rest(self, touched: set[int]) -> None:
+        """Have some buckets rest that nothing was added to this time: those of the past."""
+        for number in sorted(self._awake - touched)[:_REST_AT_ONCE]:
+            self.buckets[number].rest()
+            self._awake.discard(number)
+        self._awake |= touched

@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.windows.narrow import Narrow
+
 Codes = NDArray[np.int32]
 _WAITING = 1 << 17  # codes that may wait in a bucket before they are counted
-_LARGE = 255
+_WORTH_RESTING = 8_192  # bytes
 _DENSE = 16  # below this many counters a code, counting beats sorting
 
 
@@ -19,23 +21,11 @@ NO_COUNTS: tuple[Codes, Codes] = (np.empty(0, np.int32), np.empty(0, np.int32))
 """Codes and counts of a bucket that has none."""
 
 
-class _Narrow(NamedTuple):
-    """Integers that are mostly small: a byte each, and the others apart."""
-
-    small: NDArray[np.uint8]  # 255: the next of the large ones
-    large: Codes
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the arrays."""
-        return self.small.nbytes + self.large.nbytes
-
-
 class BucketState(NamedTuple):
     """Counts of a bucket at one moment; its arrays never change."""
 
-    gaps: _Narrow  # between sorted distinct codes
-    counts: _Narrow
+    gaps: Narrow  # between sorted distinct codes
+    counts: Narrow
     waiting: tuple[Codes, ...]  # codes that are not counted yet
 
     def is_same(self, other: "BucketState") -> bool:
@@ -44,7 +34,7 @@ class BucketState(NamedTuple):
 
     def counted(self) -> tuple[Codes, Codes]:
         """Sorted distinct codes, and how often each was seen."""
-        codes, counts = np.cumsum(_wide(self.gaps), dtype=np.int32), _wide(self.counts)
+        codes, counts = np.cumsum(self.gaps.wide(), dtype=np.int32), self.counts.wide()
         if self.waiting:
             return _merged(codes, counts, *_distinct(np.concatenate(self.waiting)))
         return codes, counts
@@ -52,6 +42,11 @@ class BucketState(NamedTuple):
     def settled(self) -> "BucketState":
         """The same counts, with nothing that waits."""
         return _settled(*self.counted()) if self.waiting else self
+
+    def rest(self) -> None:
+        """Take less memory; on any thread."""
+        self.gaps.rest()
+        self.counts.rest()
 
 
 class Bucket:
@@ -113,6 +108,13 @@ class Bucket:
             del self._waiting[: len(state.waiting)]
             self._waiting_size = sum(map(len, self._waiting))
 
+    def rest(self) -> None:
+        """Take as little memory as possible, unless that is hardly less."""
+        loose = 0 if self._gaps.rests else self._gaps.nbytes + self._counts.nbytes
+        if loose + 4 * self._waiting_size >= _WORTH_RESTING:
+            self.counted()
+            self.state().rest()
+
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Drop the codes for which ``kept`` is false."""
         codes, counts = self.counted()
@@ -123,19 +125,7 @@ class Bucket:
 
 
 def _settled(codes: Codes, counts: Codes) -> BucketState:
-    return BucketState(_narrow(np.diff(codes, prepend=np.int32(0))), _narrow(counts), ())
-
-
-def _narrow(values: Codes) -> _Narrow:
-    """The small form of integers of zero or more."""
-    return _Narrow(np.minimum(values, _LARGE).astype(np.uint8), values[values >= _LARGE])
-
-
-def _wide(values: _Narrow) -> Codes:
-    """The integers again."""
-    wide = values.small.astype(np.int32)
-    wide[values.small == _LARGE] = values.large
-    return wide
+    return BucketState(Narrow(np.diff(codes, prepend=np.int32(0))), Narrow(counts), ())
 
 
 def _merged(

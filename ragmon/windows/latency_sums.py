@@ -4,7 +4,7 @@ Counts are whole numbers, so what leaves the window is taken back and what enter
 sum is that of the window, whatever the steps. Between two scrapes few of some hundred buckets do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +15,7 @@ from ragmon.windows.latency_bucket import BucketState, Codes
 from ragmon.windows.totals import STAGES
 
 _CODES = STAGES * BINS  # of one series
-
-
-class CountedStates:
-    """States that were counted already, for the windows that have them in common."""
-
-    def __init__(self) -> None:
-        self._counted: dict[tuple[int, int], tuple[BucketState, tuple[Codes, Codes]]] = {}
-
-    def counted(self, state: BucketState) -> tuple[Codes, Codes]:
-        """Sorted distinct codes, and how often each was seen."""
-        key = (id(state.gaps), len(state.waiting))
-        if key not in self._counted:
-            self._counted[key] = (state, state.counted())  # it lives, so its id is its own
-        return self._counted[key][1]
+_Bools = NDArray[np.bool_]
 
 
 class LatencySums:
@@ -56,38 +43,53 @@ class LatencySums:
             self._places = np.pad(self._places, (0, more), constant_values=-1)
         self._places[series] = np.arange(size, size + len(series))
 
-    def follow(self, states: BucketStates, known: CountedStates) -> NDArray[np.bool_]:
-        """Take over the buckets of a copy; returns the series whose histogram changed."""
-        changed = np.zeros(len(self.counts), dtype=np.bool_)
+    def differences(self, states: BucketStates) -> Iterator[tuple[BucketState, int]]:
+        """States to be taken back (-1) and to be added (1) for the buckets of a copy."""
         before = self._states
-        gone = (
-            state
-            for bucket, state in before.items()
-            if bucket not in states or not states[bucket].is_same(state)
-        )
-        come = (
-            state
-            for bucket, state in states.items()
-            if bucket not in before or not before[bucket].is_same(state)
-        )
-        self._add(gone, -1, known, changed)
-        self._add(come, 1, known, changed)
-        self._states = states
-        return changed
+        for bucket, state in before.items():
+            if bucket not in states or not states[bucket].is_same(state):
+                yield state, -1
+        for bucket, state in states.items():
+            if bucket not in before or not before[bucket].is_same(state):
+                yield state, 1
 
-    def _add(
-        self,
-        states: Iterable[BucketState],
-        sign: int,
-        known: CountedStates,
-        changed: NDArray[np.bool_],
-    ) -> None:
-        flat = self.counts.reshape(-1)
-        for state in states:
-            codes, counts = known.counted(state)
-            series, within = np.divmod(codes, np.int32(_CODES))
-            places = self._places[np.minimum(series, len(self._places) - 1)]
-            mine = (places >= 0) & (within < self._stages * BINS)
-            at = places[mine] * (self._stages * BINS) + within[mine]
-            flat[at] += sign * counts[mine]
-            changed[places[mine]] = True
+    def add(self, codes: Codes, counts: Codes, sign: int, changed: _Bools) -> None:
+        """Count a bucket, or take it back, and mark the series that have something in it.
+
+        Args:
+            codes: sorted and distinct, shape (n,).
+            counts: of the codes.
+            sign: 1 or -1.
+            changed: (series,), true for those whose histogram is another from now on.
+        """
+        series, within = np.divmod(codes, np.int32(_CODES))
+        places = self._places[np.minimum(series, len(self._places) - 1)]
+        mine = (places >= 0) & (within < self._stages * BINS)
+        at = places[mine] * (self._stages * BINS) + within[mine]
+        self.counts.reshape(-1)[at] += sign * counts[mine]
+        changed[places[mine]] = True
+
+    def settle(self, states: BucketStates) -> None:
+        """Remember the buckets that are counted now."""
+        self._states = states
+
+
+def follow(windows: Sequence[LatencySums], copies: Sequence[BucketStates]) -> list[_Bools]:
+    """Take over the buckets of copies, one a window; returns the series whose histogram changed.
+
+    A bucket that windows have in common is counted once for all of them, and then forgotten:
+    the codes of a week of busy hours at once would take more memory than all windows.
+    """
+    changed = [np.zeros(len(window.counts), dtype=np.bool_) for window in windows]
+    steps: dict[tuple[int, int], tuple[BucketState, list[tuple[int, int]]]] = {}
+    for place, (window, states) in enumerate(zip(windows, copies, strict=True)):
+        for state, sign in window.differences(states):
+            key = (id(state.gaps), len(state.waiting))  # it lives, so its id is its own
+            steps.setdefault(key, (state, []))[1].append((place, sign))
+    for state, uses in steps.values():
+        codes, counts = state.counted()
+        for place, sign in uses:
+            windows[place].add(codes, counts, sign, changed[place])
+    for window, states in zip(windows, copies, strict=True):
+        window.settle(states)
+    return changed
