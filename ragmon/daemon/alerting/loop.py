@@ -41,6 +41,8 @@ _EVERY_S = 1.0
 _TURN_S = 0.8
 _STEP_S = 0.01  # on the writer's thread, before commits have their turn
 _MOST_RECORDS = 20_000  # that are buffered before they are counted at once
+_MANY_RECORDS = 8_000  # that are worth counting although no minute is due
+_WAIT_S = 5.0  # for them
 _FORGET_EVERY_S = 3_600.0
 Findings = Callable[[float], Sequence[Finding]]
 """By the end of a minute, in unix seconds."""
@@ -93,6 +95,7 @@ class Alerting:
             settings.sources
         )  # with one source, the silence of a pipeline is enough
         self._turn: _Turn | None = None
+        self._taken_at = float("-inf")  # monotonic seconds: the buffer
         self._events: list[AlertEvent] = []  # not saved yet
         self._notices: list[IncidentNotice] = []
         self._words = AcknowledgementQueue(context.clock)
@@ -249,6 +252,9 @@ class Alerting:
         if self._turn is None:
             positions = self._engine.positions
             now = min(clock.now(), self._engine.frontier)  # a lag is no outage
+            if self._may_wait(now):
+                return False
+            self._taken_at = clock.monotonic()
             steps = self.timeline.advance(self._buffer.take(), now)
             self._turn = _Turn(steps, positions)
         started = clock.monotonic()
@@ -259,6 +265,18 @@ class Alerting:
         self._counted = self._turn.positions
         self._turn = None
         return False
+
+    def _may_wait(self, now: float) -> bool:
+        """True while no minute is due and records of the present may wait for others.
+
+        Counting costs by the batch more than by the record, where there are hundreds of streams.
+        """
+        if self._several or self.timeline.catching_up or not self.timeline.begun:
+            return False
+        waited_s = self._context.clock.monotonic() - self._taken_at
+        if self._buffer.records >= _MANY_RECORDS or waited_s >= _WAIT_S:
+            return False
+        return self.detection.due(now) == self.detection.log.frontier
 
     def _take(self, step: Step) -> float:
         """Keep the events of a step for ``_save``; returns the monotonic time."""

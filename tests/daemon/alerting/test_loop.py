@@ -350,6 +350,62 @@ def test_metrics_of_alerts_and_detectors(known, tmp_path):
     vigil.end()
 
 
+@pytest.fixture
+def counted(known, tmp_path, monkeypatch):
+    """A daemon of the present, and the sizes of the batches that its detectors count."""
+    vigil, sizes = Vigil(tmp_path, NOON, known, **SINKS), []
+    vigil.tick(60.0)
+    fold = vigil.alerting.detection.fold
+    monkeypatch.setattr(
+        vigil.alerting.detection, "fold", lambda batch: (sizes.append(len(batch)), fold(batch))
+    )
+    yield vigil, sizes
+    vigil.end()
+
+
+def test_records_of_the_present_are_counted_together_and_in_time_for_their_minute(counted):
+    vigil, sizes = counted
+    vigil.tick(5.0)
+    for turn in range(20):
+        now = vigil.clock.now()
+        vigil.commit([query(f"one-{turn}", now, found=True)])
+        vigil.tick(1.0)
+    assert sizes == [5, 5, 5, 5]
+    vigil.commit([query("last", vigil.clock.now(), found=True)])
+    vigil.clock.sleep(60.0)
+    vigil.commit([query("of the next minute", vigil.clock.now(), found=True)])
+    vigil.alerting.turn()
+    assert sizes[4:] == [2]
+    detection = vigil.alerting.detection
+    (row,) = (
+        row
+        for key, row in detection.streams.rows.items()
+        if (key.metric, key.dimension) == ("traffic", "")
+    )
+    judged = range(int(NOON // 60), detection.log.frontier)
+    assert sum(detection.log.span(minute, minute + 1)[row, 0] for minute in judged) == 21
+
+
+def test_many_records_wait_for_nothing(counted, monkeypatch):
+    from ragmon.daemon.alerting import loop
+
+    monkeypatch.setattr(loop, "_MANY_RECORDS", 6)
+    vigil, sizes = counted
+    vigil.tick(5.0)
+    for turn in range(2):
+        vigil.commit(traffic(vigil.clock.now() - 60.0, 1, name=f"many{turn}"))
+        vigil.tick(0.1)
+    assert sizes == [PER_MINUTE, PER_MINUTE]
+
+
+def test_a_clock_that_was_set_back_is_noticed_at_once(counted):
+    vigil, sizes = counted
+    vigil.clock.step(-2 * DAY_S)
+    vigil.commit([query("after", vigil.clock.now(), found=True)])
+    vigil.tick(0.1)
+    assert sizes == [1]
+
+
 def test_streams_without_room_are_logged_once_by_each_process(tmp_path):
     vigil = Vigil(tmp_path, NOON, detectors={"first_days": 0, "max_streams": 3})
     for _ in range(2):
