@@ -313,3 +313,24 @@ Positions = Mapping[int, Position]
 """Place up to which each shard was counted, by its number; without one, nothing was."""
 
 ONLY_SHARD = 0  # of an embedded store
+
+_NUMBER_BITS = 40  # of a record within its shard: a million million
+
+
+def number_of(shard: int, sequence: int) -> int:
+    """Number of a record among those of all shards; of shard 0 it is its sequence number.
+
+    Numbers order records by shard, then as they were committed. As many as 8 million shards fit
+    64 bits.
+    """
+    return (shard << _NUMBER_BITS) + sequence
+
+
+def shard_of(number: int) -> int:
+    """The shard of a record, by its number."""
+    return number >> _NUMBER_BITS
+
+
+def sequence_of(number: int) -> int:
+    """The sequence number of a record within its shard, by its number."""
+    return number & ((1 << _NUMBER_BITS) - 1)

@@ -5,6 +5,7 @@ detectors need, and hands them to the writer's thread. Minutes are judged up to 
 time until which every shard is complete. A shard that stands still holds it up for a while only.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -13,6 +14,7 @@ import structlog
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.daemon.ingest.elsewhere import Elsewhere
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import SettingsError, StoreError
 from ragmon.exposition.own import OwnMetrics
@@ -25,6 +27,8 @@ STALLED_AFTER_S = 300.0
 
 _EVERY_S = 0.25
 _AT_ONCE = 32  # entries that the writer's thread counts before commits have their turn
+_HAND_OVER_EVERY_S = 2.0
+_LOOK_AT_ALL_EVERY_S = 600.0  # queries: some could not be read when a change for them came
 _NEVER = -math.inf
 
 
@@ -85,6 +89,9 @@ class Following(LoopOwner):
         self._current_at = clock.monotonic()  # when all that was committed was counted
         self._log = structlog.get_logger("following")
         self._stalled: tuple[int, ...] = ()
+        self._hand_over_at = clock.monotonic()
+        self._handed = 0  # changes that wait for their owner, when last counted
+        self._look_at_all_at = clock.monotonic()  # for queries that changes wait for
         self.loop = Loop(
             "following",
             self._turn,
@@ -97,6 +104,7 @@ class Following(LoopOwner):
             lag_s=lambda: max(0.0, clock.monotonic() - self._current_at),
             complete_until=lambda: 0.0 if math.isinf(engine.frontier) else engine.frontier,
             stalled=lambda: len(self.frontier.stalled),
+            handed=lambda: self._handed,
         )
 
     def stop(self) -> None:
@@ -105,12 +113,32 @@ class Following(LoopOwner):
         if self._follower is not None:
             self._follower.close()
             self._follower = None
+        if self._engine.others is not None:
+            self._engine.others.close()
 
     def _turn(self) -> float:
         follower = self._follower
         if follower is not None and self._is_ready():
             self.step(follower)
+            self._hand_over()
         return _EVERY_S
+
+    def _hand_over(self) -> None:
+        """Hand feedback and labels that came before their query to whoever stored it since."""
+        engine, now = self._engine, self._clock.monotonic()
+        if now < self._hand_over_at or engine.others is None:
+            return
+        self._hand_over_at = now + _HAND_OVER_EVERY_S
+        if engine.shard.waiting_count():
+            commit = functools.partial(
+                engine.committer.hand_over,
+                self._clock.now(),
+                newest_only=now < self._look_at_all_at,
+            )
+            engine.thread.ask(commit)
+            if now >= self._look_at_all_at:
+                self._look_at_all_at = now + _LOOK_AT_ALL_EVERY_S
+        self._handed = engine.others.handed_count()
 
     def step(self, follower: Follower) -> None:
         """Count what was committed since the last time.
@@ -167,9 +195,13 @@ def build_following(
     """
     if settings.replica.role == "evaluator":
         engine.store.share()
+        engine.others = engine.store.others()
+        engine.committer.elsewhere = Elsewhere(
+            engine.others, engine.store.reader, engine.shard.hash
+        )
         structlog.get_logger("following").warning(
-            "workers_are_counted_only",
-            remedy="their queries are neither judged nor shown one by one: see"
+            "workers_are_not_judged",
+            remedy="their queries are counted and shown, and read by no judge: see"
             " deploy/docs/guides/cluster.md",
         )
         return [Following(engine, clock, own, lambda: listener.is_listening)]
@@ -188,6 +220,7 @@ def watch_following(
     lag_s: Callable[[], float],
     complete_until: Callable[[], float],
     stalled: Callable[[], float],
+    handed: Callable[[], float],
 ) -> None:
     """Have an evaluator asked at each scrape."""
     own.watch(
@@ -208,4 +241,10 @@ def watch_following(
         "Partitions whose worker has not come further for five minutes; judging goes on without "
         "them. More than 0 is bad: no worker has the partition, or its worker is stuck.",
         stalled,
+    )
+    own.watch(
+        "ragmon_handed_changes",
+        "Feedback, labels and verdicts that wait in the store for the worker that has their query. "
+        "More than 0 for minutes: no worker has the partition.",
+        handed,
     )

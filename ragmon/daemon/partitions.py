@@ -4,23 +4,27 @@ Nothing is counted here: the evaluator counts what was committed. Shard 0 is the
 what comes to it over HTTP; partition p is shard p + 1.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.daemon.ingest.changes import from_waiting
 from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.exemplars import ExemplarStore
+from ragmon.daemon.shard_maintenance import ShardMaintenance, ShardsMaintenance
 from ragmon.errors import StoreBodiesError, StoreError
 from ragmon.pipeline import Pipeline
 from ragmon.sources import IngestOutcome, Submission
+from ragmon.stores import InboxRow
 from ragmon.stores.ports import Shard, ShardSet
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows.observations import Observations
 
-_EXPIRE_EVERY_S = 600.0
+_CLAIM_EVERY_S = 0.5
 _TAKE_UP_EVERY_S = 30.0
-_EXPIRE_STEPS = 20  # of a shard, before others have their turn
+_CLAIM_MOST = 1_000
+_INBOX = "inbox"
 
 
 class Uncounted:
@@ -103,9 +107,10 @@ class WorkerShards:
         self._clock = clock
         self._on_commit = on_commit
         self._set: ShardSet | None = None
-        self._owned: dict[int, Shard] = {}
-        self._committers: dict[int, Committer] = {}
-        self._expired_at = self._taken_up_at = clock.monotonic()
+        self._committers: dict[int, Committer] = {}  # by shard
+        self._claimed_at = self._taken_up_at = clock.monotonic()
+        self.claimed = 0  # changes that the evaluator handed over
+        self._maintenance = ShardsMaintenance(clock)
 
     @property
     def fenced(self) -> int:
@@ -135,14 +140,21 @@ class WorkerShards:
             ExemplarStore(),
             most_waiting=self._settings.limits.waiting,
         )
-        self._owned[partition], self._committers[partition] = shard, committer
+        self._committers[shard.number] = committer
+        self._maintenance.shards[partition] = ShardMaintenance(
+            shard,
+            shards.reader,
+            self._pipeline,
+            self._clock,
+            self._settings.retention.records,
+        )
         self.takeovers += 1
         return WorkerShard(shard, committer, shards.offset_before, self._clock, self._on_commit)
 
     def let_go(self, partition: int) -> None:
         """Own the shard of a partition no longer."""
-        self._owned.pop(partition, None)
-        self._committers.pop(partition, None)
+        self._maintenance.shards.pop(partition, None)
+        self._committers.pop(partition + 1, None)
         if self._set is not None:
             self._set.let_go(partition + 1)
 
@@ -151,29 +163,47 @@ class WorkerShards:
         self._opened().complete({partition + 1: at for partition, at in until.items()})
 
     def maintain(self) -> None:
-        """Keep the indexes of ids, and let go of what nobody claims any more."""
-        for shard in self._owned.values():
-            shard.index()
+        """Keep indexes and summaries, join small blocks, let go of what is too old."""
+        self._claim()
         now = self._clock.monotonic()
         if now - self._taken_up_at >= _TAKE_UP_EVERY_S:
             self._taken_up_at = now
             for committer in self._committers.values():
                 with suppress(StoreBodiesError):  # the object store is still away
                     committer.take_up(self._clock.now())
-        if now - self._expired_at >= _EXPIRE_EVERY_S:
-            self._expired_at = now
-            before = self._clock.now() - self._settings.retention.records
-            for shard in self._owned.values():
-                shard.expire_waiting(before)
-                for _ in range(_EXPIRE_STEPS):
-                    if not shard.expire(before, None):
-                        break
+        self._maintenance.step()
 
     def close(self) -> None:
         """Let go of all shards."""
         if self._set is not None:
             self._set.close()
             self._set = None
+
+    def _claim(self) -> None:
+        """Commit what the evaluator handed over: feedback over HTTP, labels, verdicts.
+
+        Raises:
+            StoreError: it stays where it is.
+        """
+        now = self._clock.monotonic()
+        if not self._committers or now < self._claimed_at + _CLAIM_EVERY_S:
+            return
+        rows = self._opened().inbox(_CLAIM_MOST)
+        if sum(map(len, rows.values())) < _CLAIM_MOST:  # or else at once
+            self._claimed_at = now
+        for shard, some in rows.items():
+            self._commit_claimed(self._committers[shard], some)
+
+    def _commit_claimed(self, committer: Committer, rows: Sequence[InboxRow]) -> None:
+        submission = Submission(
+            _INBOX,
+            sum(len(row.waiting.body) for row in rows),
+            lambda _: None,
+            changes=[from_waiting(row.waiting) for row in rows],
+            claimed=[row.number for row in rows],
+        )
+        committer.commit([submission], self._clock.now())
+        self.claimed += len(rows)
 
     def _opened(self) -> ShardSet:
         if self._set is None:

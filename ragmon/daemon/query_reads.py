@@ -12,6 +12,7 @@ from ragmon.api_schema import QueryDetail, QueryList, StoredQuery
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.ingest.lookup import number_elsewhere
 from ragmon.daemon.read_deadline import read_deadline
 from ragmon.nearby import NearbyQueries
 from ragmon.pipeline import Pipeline
@@ -120,15 +121,20 @@ class QueryReads:
 
     async def one(self, query_id: str) -> QueryDetail | None:
         """One query by its id; None when it is not stored."""
-        shard = self._engine.shard
+        engine, shard = self._engine, self._engine.shard
         for attempt in itertools.count():  # another id may have the first hash
             find = functools.partial(shard.find, shard.hash(query_id, attempt))
-            sequence = await self._engine.thread.ask_async(find)
-            if sequence is None:
+            numbers = [await engine.thread.ask_async(find)]
+            if engine.others is not None:
+                find = functools.partial(number_elsewhere, engine, query_id, attempt)
+                numbers.append(await asyncio.to_thread(find))
+            stored = [number for number in numbers if number is not None]
+            if not stored:
                 break
-            described = await asyncio.to_thread(self._described, sequence)
-            if described is not None and described.record.query_id == query_id:
-                return described
+            for number in stored:
+                described = await asyncio.to_thread(self._described, number)
+                if described is not None and described.record.query_id == query_id:
+                    return described
         return None
 
     async def neighbours(self, record: StoredQuery) -> NearbyQueries:

@@ -6,7 +6,7 @@ once they are durable.
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Literal, NamedTuple, Protocol, TypeVar
 
@@ -49,6 +49,10 @@ class Submission:
     offsets: Sequence[tuple[str, bytes]] = ()  # (source, position) to remember with the batch
     pipelines: Pipelines | None = None  # whose queries the changes may be about; None: all
     quarantined: Sequence[QuarantinedItem] = ()  # kept with the batch
+    places: Mapping[str, int] = field(
+        default_factory=dict
+    )  # numbers of records, where they are known
+    claimed: Sequence[int] = ()  # rows of an inbox that hold the changes; they go with them
     spans: Sequence[SpanRow] = ()  # kept with the batch, until their trace is complete
     duplicates: int = 0
     is_answered: bool = False

@@ -41,6 +41,23 @@ class Waiting(NamedTuple):
     received: float
 
 
+class Handed(NamedTuple):
+    """A change for a record of another shard, whose owner commits it."""
+
+    number: int  # of the record, among those of all shards
+    kind: str
+    body: bytes
+    received: float
+
+
+class InboxRow(NamedTuple):
+    """A change that was handed to the owner of a shard."""
+
+    number: int  # of the row
+    sequence: int  # of the record, within the shard
+    waiting: Waiting
+
+
 class Commit(Struct, kw_only=True):
     """One transaction."""
 
@@ -56,6 +73,8 @@ class Commit(Struct, kw_only=True):
     offsets: Sequence[tuple[str, bytes]] = ()  # how far each followed source was read
     awaited: Sequence[Awaited] = ()  # drawn for the sampled judge
     judged: Sequence[int] = ()  # sequence numbers whose verdict is no longer awaited
+    handed: Sequence[Handed] = ()  # to the owners of other shards
+    claimed: Sequence[int] = ()  # rows of this shard's inbox, which are now applied
     quarantined: Sequence[QuarantinedItem] = ()
     spans: Sequence[SpanRow] = ()  # that wait for the rest of their trace
 
@@ -171,7 +190,12 @@ class WindowSource(Protocol):
 
 
 class Reader(WindowSource, Protocol):
-    """Reads beside the writer, from a snapshot of its own; one thread at a time."""
+    """Reads beside the writers, from a snapshot of its own; one thread at a time.
+
+    Where a store has several shards it reads all of them. Every number is then that of
+    ``ragmon.records.number_of``, which for shard 0 is the sequence number; a block that follows
+    another may be the first of the next shard.
+    """
 
     damage: Damage  # rows that it could not read
 

@@ -14,6 +14,7 @@ from ragmon.records import Position, Positions
 from ragmon.stores import (
     Commit,
     Hashes,
+    InboxRow,
     JournalEntry,
     Migration,
     Reader,
@@ -249,6 +250,32 @@ class Follower(Protocol):
         ...
 
 
+class OtherShards(Protocol):
+    """Ids of the queries that other processes store; for any thread."""
+
+    def find_many(self, hashes: Hashes, *, newest_only: bool = False) -> list[int | None]:
+        """Numbers of stored records, in the order of their hashes; None: not stored there.
+
+        Args:
+            hashes: of ids.
+            newest_only: whether to look among those only that no index of ids holds yet, and all
+                that were committed since the last call: the others cost a look at each index.
+        """
+        ...
+
+    def handed(self, kind: str) -> set[int]:
+        """Numbers of the records for which changes of a kind wait, until their owner commits."""
+        ...
+
+    def handed_count(self) -> int:
+        """Number of changes that wait for the owners of shards."""
+        ...
+
+    def close(self) -> None:
+        """Release the view."""
+        ...
+
+
 class ShardSet(Protocol):
     """Shards of a store that several processes write; for one thread."""
 
@@ -275,6 +302,17 @@ class ShardSet(Protocol):
 
     def offset_before(self, source: str) -> bytes | None:
         """The position of a source from when one process read all of it; None: none did."""
+        ...
+
+    def inbox(self, limit: int) -> Mapping[int, list[InboxRow]]:
+        """The oldest changes that were handed to the owner of these shards, by shard.
+
+        They go with the commit that claims them. One that is damaged is left out, and counted.
+        """
+        ...
+
+    def reader(self) -> Reader:
+        """A view of the whole store."""
         ...
 
     def complete(self, until: Mapping[int, float]) -> None:
@@ -356,6 +394,14 @@ class Store(Protocol):
 
     def follower(self) -> Follower:
         """A view of what workers commit.
+
+        Raises:
+            StoreError: it is for one process.
+        """
+        ...
+
+    def others(self) -> OtherShards:
+        """Ids of the queries that workers store.
 
         Raises:
             StoreError: it is for one process.

@@ -45,6 +45,12 @@ class RecentHashes:
                     numbers[place] = int(self._sequences[at[place]])
         return numbers
 
+    def forget_below(self, sequence: int) -> None:
+        """Forget those with a smaller sequence number."""
+        self._sort()
+        kept = self._sequences >= sequence
+        self._hashes, self._sequences = self._hashes[kept], self._sequences[kept]
+
     def entries(self) -> tuple[Hashes, Sequences]:
         """All of them, by hash ascending."""
         self._sort()

@@ -123,7 +123,8 @@ def _declared() -> Iterator[Family]:
     yield from _of(ProbeMetrics(lambda: ()))
     roles = OwnMetrics()
     watch_shards(roles, dict, lambda: 0.0)
-    watch_following(roles, lag_s=lambda: 0.0, complete_until=lambda: 0.0, stalled=lambda: 0.0)
+    zero = dict.fromkeys(("lag_s", "complete_until", "stalled", "handed"), lambda: 0.0)
+    watch_following(roles, **zero)
     watch_bodies(roles, _Bodies())
     for collector in roles.registry._collector_to_names:
         yield from _of(collector)

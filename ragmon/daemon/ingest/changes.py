@@ -81,7 +81,7 @@ class Changes:
             return "duplicate"
         if pipelines is not None and not pipelines(self._records[sequence].pipeline):
             return "pipeline_forbidden"
-        if not _has_room(self._after[sequence], change):
+        if not has_room(self._after[sequence], change):
             return "labels_full"
         self._after[sequence], is_new = amend(self._after[sequence], change)
         if isinstance(change, Draw):
@@ -158,7 +158,7 @@ class Postponed:
     ) -> Fate:
         """Keep one change, if it is new and there is room, with what its sender may write."""
         known = self._known.get(change.query_id) or self._load(query_hash, change.query_id)
-        if not _has_room(known, change):
+        if not has_room(known, change):
             return "labels_full"
         amendments, is_new = amend(known, change)
         if not is_new:
@@ -184,7 +184,7 @@ class Postponed:
         return known
 
 
-def _has_room(known: Amendments, change: Change) -> bool:
+def has_room(known: Amendments, change: Change) -> bool:
     """True for a change that may be added; a known labeller may always revise."""
     if not isinstance(change, Label) or len(known.labels) < MOST_LABELS:
         return True

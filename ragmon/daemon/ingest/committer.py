@@ -5,7 +5,6 @@ a failed commit leaves no trace.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -13,14 +12,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from ragmon.daemon.ingest.changes import (
-    REFUSED,
     Changes,
-    Fate,
     Postponed,
     Restated,
     from_waiting,
     sender_pipelines,
 )
+from ragmon.daemon.ingest.elsewhere import Elsewhere, HandingOver, LateChanges, note_fate
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.identities import Identities
 from ragmon.daemon.ingest.record_cache import RecordCache
@@ -34,7 +32,9 @@ from ragmon.stores.ports import Shard
 from ragmon.windows.observations import Observations, pack
 
 _TAKEN_UP = 16  # hashes at a time: for each an object may have to be read
-
+_LATE = (
+    "amendments", "waiting", "offsets", "judged", "handed", "claimed", "quarantined", "spans"
+)  # fmt: skip
 _encode_into = msgspec.msgpack.Encoder().encode_into
 
 
@@ -92,6 +92,7 @@ class Committer:
         record_cache: RecordCache | None = None,
     ) -> None:
         self.repeats = RepeatTable()
+        self.elsewhere: Elsewhere | None = None  # where other processes store queries, too
         self._shard = shard
         self._record_cache = record_cache or RecordCache()
         self._identities = Identities(shard, self._record)
@@ -149,7 +150,8 @@ class Committer:
         arrived = [*taken_up, *self._shard.waiting(fresh.hashes)]
         self._apply_arrived(arrived, changes, postponed, fresh)
         self._revise(group, changes, fresh)
-        self._apply(group, changes, postponed, fresh, now)
+        handing = HandingOver(self.elsewhere, [submission.places for submission in group])
+        self._apply(group, changes, LateChanges(postponed, handing), fresh, now)
         restated = changes.restated()
         observations = self._pipeline.observe(fresh.records) if fresh.records else None
         commit = replace(
@@ -161,11 +163,12 @@ class Committer:
             judged=changes.judged,
             arrived=sorted({waiting.query_hash for waiting in arrived}),
             offsets=[offset for each in group for offset in each.offsets],
+            handed=handing.handed,
+            claimed=[row for each in group for row in each.claimed],
             spans=[row for each in group for row in each.spans],
             quarantined=[item for each in group for item in each.quarantined],
         )
-        late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
-        if fresh.records or any(late) or commit.quarantined or commit.spans:
+        if fresh.records or any(getattr(commit, part) for part in _LATE):
             first = self._shard.next_sequence
             try:
                 self._shard.commit(commit)
@@ -204,6 +207,41 @@ class Committer:
         self._count(counted.logged, counted.restated)
         for listener in self._listeners:
             self._try(listener, counted)
+
+    def hand_over(self, now: float, *, newest_only: bool) -> int:
+        """Hand changes that wait here to the owners of their queries; returns how many.
+
+        Args:
+            now: unix seconds.
+            newest_only: whether to look among the newest queries of other shards only.
+
+        Raises:
+            StoreError: none was handed over.
+        """
+        self._settle()
+        if self.elsewhere is None:
+            return 0
+        hashes = self.elsewhere.stored(self._shard.waiting_hashes(), newest_only=newest_only)
+        rows = self._shard.waiting(hashes)
+        if not rows:
+            return 0
+        handing = HandingOver(self.elsewhere)
+        handing.look_up(from_waiting(row).query_id for row in rows)
+        kept = [row for row in rows if not self._hands_over(handing, row, now)]
+        arrived = sorted({row.query_hash for row in rows})
+        commit = replace(_nothing(), arrived=arrived, waiting=kept, handed=handing.handed)
+        try:
+            self._shard.commit(commit)
+        except StoreInDoubtError:
+            counted = Counted(None, Restated(), [])
+            self._doubted = Doubted(Fresh([], [], {}, {}), counted, commit, ())
+            raise
+        return len(handing.handed)
+
+    def _hands_over(self, handing: HandingOver, row: Waiting, now: float) -> bool:
+        fate = handing.add(from_waiting(row), now, sender_pipelines(row))
+        self.forbidden += fate == "pipeline_forbidden"
+        return fate is not None
 
     def listen(self, listener: Callable[[Counted], None]) -> None:
         """Have a function called with what each commit adds, on the thread that commits."""
@@ -259,27 +297,30 @@ class Committer:
         self,
         group: Sequence[Submission],
         changes: Changes,
-        postponed: Postponed,
+        late: LateChanges,
         fresh: Fresh,
         now: float,
     ) -> None:
-        """Apply feedback, labels and verdicts, or let them wait for their query."""
+        """Apply feedback, labels and verdicts, hand them to the owner of their query, or wait."""
         for submission in group:
             for position, change in enumerate(submission.changes):
                 admitted = self._pipeline.admit_change(change)
                 sequence = fresh.sequences.get(change.query_id)
-                query_hash = 0
                 if sequence is None:
-                    query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
-                fate: Fate | None = None
-                if sequence is not None:
-                    with suppress(StoreBodiesError):  # it waits until its query can be read
-                        fate = changes.apply(sequence, admitted, submission.pipelines)
-                if fate is None:
-                    fate = postponed.add(query_hash, admitted, now, submission.pipelines)
-                submission.duplicates += fate == "duplicate"
-                if fate in REFUSED:
-                    submission.refused.append((position, fate))
+                    query_hash = 0
+                    if change.query_id not in submission.places:
+                        query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
+                    if sequence is None:
+                        late.add(submission, position, admitted, query_hash)
+                        continue
+                try:
+                    fate = changes.apply(sequence, admitted, submission.pipelines)
+                except StoreBodiesError:  # it waits until its query can be read
+                    query_hash = self._identities.find(change.query_id, fresh.hashes).query_hash
+                    late.wait(submission, position, admitted, query_hash, now)
+                else:
+                    note_fate(submission, position, fate)
+        late.settle(now)
 
     def _revise(self, group: Sequence[Submission], changes: Changes, fresh: Fresh) -> None:
         """Put queries that were mapped again in the place of the stored ones; some are gone."""
@@ -327,6 +368,10 @@ class Committer:
             function(argument)
         except Exception as error:  # noqa: BLE001 - the commit is durable, and others count it
             self._report(error)
+
+
+def _nothing() -> Commit:
+    return Commit(hashes=np.empty(0, dtype=np.uint64))
 
 
 def _ignore(_: Exception) -> None:

@@ -23,7 +23,7 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import ONLY_SHARD, Position, Positions
 from ragmon.repeats import MOST_QUESTIONS, Asked
 from ragmon.stores import JournalEntry, Restatement
-from ragmon.stores.ports import Store
+from ragmon.stores.ports import OtherShards, Store
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows import Windows
 from ragmon.windows.changed_buckets import ChangedBuckets
@@ -58,6 +58,7 @@ class Engine:
     Once the writer runs, ``thread`` is the way to the methods, the windows and the store.
     """
 
+    others: OtherShards | None = None  # that workers write; None where this process does it all
     frontier = math.inf  # unix seconds: of what workers log until then, nothing is missing
     _taken: WindowSnapshot | None = None  # begun, and not saved yet
     _is_paused = False  # snapshots are
@@ -298,6 +299,8 @@ class Engine:
         with self.store.reader() as reader:
             while (block := reader.hashes_from(at)) is not None:
                 first, hashes = block
+                if first >= self.shard.next_sequence:  # of a worker, which remembers its own
+                    break
                 try:
                     records = reader.records(first)
                 except StoreBodiesError as error:  # a start needs no object store

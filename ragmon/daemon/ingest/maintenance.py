@@ -43,7 +43,15 @@ class StoreMaintenance:
         schedule.every(_EXPIRE_EVERY_S, "expire", self.expire)
         schedule.every(_COMPACT_EVERY_S, "compact", self.compact)
         schedule.every(_RECOUNT_EVERY_S, "recount", self._recounting.turn)
-        summarizer = BlockSummarizer(self._engine, self._ending, schedule.monotonic)
+        engine = self._engine
+        summarizer = BlockSummarizer(
+            engine.shard,
+            engine.thread.bind(engine.shard.summaries()),
+            engine.store.reader,
+            engine.pipeline,
+            ending=self._ending,
+            monotonic=schedule.monotonic,
+        )
         schedule.every(_SUMMARIZE_EVERY_S, "summarize", summarizer.turn)
 
     def snapshot(self) -> None:

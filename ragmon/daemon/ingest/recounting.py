@@ -8,17 +8,19 @@ is set.
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import structlog
+from msgspec.structs import replace
 
 from ragmon.clock import Clock
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.loops import beat, instant
-from ragmon.records import Positions, QueryRecord
+from ragmon.records import Position, Positions, QueryRecord, shard_of
 from ragmon.stores import (
     Block,
     BlockTimes,
@@ -146,6 +148,8 @@ class WindowRecounting:
         engine.mend()
         moment.enter_context(reader.moment())
         saved, _, _ = reader.load_windows()  # from this first look on it sees this moment
+        if engine.others is not None:  # what workers committed until then is counted first
+            engine.follow([*reader.follow(engine.positions)])
         return _Begun(dump_totals(engine.windows), saved, engine.positions)
 
     def _stretch(self, times: Sequence[BlockTimes], now: float) -> RecountStretch:
@@ -153,11 +157,8 @@ class WindowRecounting:
         finer, coarsest = self._engine.windows.tiers[-2:]
         end = now + self._skew_s + AHEAD_S
         begin = min(now - finer.width_s * finer.slots, self._left_out_from or now)
-        first = next((at for at, block in enumerate(times) if block.last_timestamp >= end), None)
-        if first is not None:
-            # What was counted just before may not have been saved when the windows moved on.
-            before = times[first - 1].last_timestamp - _HOUR_S if first else now
-            begin = min(begin, before, *(block.first_timestamp for block in times[first:]))
+        for _, group in itertools.groupby(times, lambda block: shard_of(block.first_sequence)):
+            begin = min(begin, _changed_since([*group], end, now))
         begin = max(begin, now - coarsest.width_s * coarsest.slots)
         return RecountStretch(begin // _HOUR_S * _HOUR_S, end)
 
@@ -205,15 +206,22 @@ class WindowRecounting:
     def _count(
         self, recount: Recount, source: WindowSource, positions: Positions
     ) -> tuple[int, Positions]:
-        """Count all that was committed after some positions; returns how many queries."""
+        """Count what was committed after some positions; returns how many queries.
+
+        Of what workers committed only as much as the windows in use have counted.
+        """
         columns, reached, queries = self._engine.pipeline.columns, dict(positions), 0
         for entry in source.follow(positions):
             beat()
-            reached[entry.shard] = entry.position
+            if not self._engine.has_counted(entry):
+                continue
+            before = reached.get(entry.shard, Position())
             if isinstance(entry.change, Restatement):
+                reached[entry.shard] = replace(before, restatement=entry.position.restatement)
                 old, new = (unpack(packed, columns) for packed in entry.change)
                 recount.restate(old, new)
             else:
+                reached[entry.shard] = replace(before, sequence=entry.position.sequence)
                 logged = unpack(entry.change, columns)
                 recount.fold(logged)
                 queries += len(logged)
@@ -235,3 +243,19 @@ class WindowRecounting:
             if self._ending():
                 return
             yield item
+
+
+def _changed_since(times: Sequence[BlockTimes], end: float, now: float) -> float:
+    """Time since which the windows may lack something of one shard; ``now``: of nothing.
+
+    Args:
+        times: of the blocks of the shard, in order.
+        end: unix seconds; queries from then on lie ahead of the clock.
+        now: unix seconds.
+    """
+    first = next((at for at, block in enumerate(times) if block.last_timestamp >= end), None)
+    if first is None:
+        return now
+    # What was counted just before may not have been saved when the windows moved on.
+    before = times[first - 1].last_timestamp - _HOUR_S if first else now
+    return min(before, *(block.first_timestamp for block in times[first:]))

@@ -29,10 +29,6 @@ _COUNTED = (
     " FROM @.blocks WHERE shard = %s AND first_sequence >= %s ORDER BY first_sequence LIMIT 32"
 )
 _OBSERVATIONS = "SELECT observations FROM @.blocks WHERE shard = %s AND first_sequence = %s"
-_SINCE = (
-    "SELECT first_sequence FROM @.blocks WHERE shard = %s AND last_timestamp >= %s"
-    " ORDER BY last_timestamp DESC, first_sequence DESC"
-)
 
 
 class CountedBlock(NamedTuple):
@@ -70,10 +66,6 @@ class PostgresBlocks:
             for (first,) in rows:
                 yield first
             begin = rows[-1][0] + 1
-
-    def since(self, timestamp: float) -> list[int]:
-        """First sequence numbers of the blocks with records since then, the newest first."""
-        return [first for (first,) in self._db.rows(_SINCE, self._shard, timestamp)]
 
     def hashes(self, first: int) -> Hashes | None:
         """The hashes of one block; None where it is damaged or gone."""

@@ -13,6 +13,7 @@ from ragmon.stores.identity import signed
 from ragmon.stores.packing import BlockSpan, block_row, waiting_row
 from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.database import PostgresDatabase
+from ragmon.stores.postgresql.inbox import inbox_row
 from ragmon.stores.protocols import SpanRow
 from ragmon.stores.sealing import seal
 
@@ -70,6 +71,17 @@ _AWAITED = (
 _JUDGED = (
     "judged AS (DELETE FROM @.awaited USING moved WHERE awaited.shard = moved.shard"
     " AND sequence = ANY(%(judged)s::bigint[]))"
+)
+_HANDED = (
+    "handed AS (INSERT INTO @.inbox (shard, sequence, kind, body, received)"
+    " SELECT one.shard, sequence, kind, body, received FROM moved, unnest(%(handed_shards)s::int[],"
+    " %(handed_sequences)s::bigint[], %(handed_kinds)s::text[], %(handed)s::bytea[],"
+    " %(handed_at)s::float8[]) WITH ORDINALITY"
+    " AS one (shard, sequence, kind, body, received, place) ORDER BY place)"
+)
+_CLAIMED = (
+    "claimed AS (DELETE FROM @.inbox USING moved WHERE inbox.shard = moved.shard"
+    " AND number = ANY(%(claimed)s::bigint[]))"
 )
 
 
@@ -153,6 +165,11 @@ class CommitStatement:
         if commit.offsets:
             offsets = {plain(source): position for source, position in commit.offsets}
             self._add(_OFFSETS, ("sources", "offsets"), (offsets.keys(), offsets.values()))
+        if commit.handed:
+            columns = ("handed_shards", "handed_sequences", "handed_kinds", "handed", "handed_at")
+            self._add(_HANDED, columns, zip(*map(inbox_row, commit.handed), strict=True))
+        if commit.claimed:
+            self._add(_CLAIMED, ("claimed",), (commit.claimed,))
         judged = set(commit.judged)
         if drawn := [row for row in commit.awaited if row.sequence not in judged]:
             self._add(_AWAITED, ("drawn", "since"), zip(*drawn, strict=True))

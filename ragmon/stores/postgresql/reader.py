@@ -1,4 +1,4 @@
-"""Reading beside the writer, through connections of its own that are used again."""
+"""Reading beside the writers, through connections of its own that are used again."""
 
 import itertools
 import threading
@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from ragmon.errors import StoreError
-from ragmon.records import ONLY_SHARD, Positions
-from ragmon.stores import Block, BlockTimes, Hashes, JournalEntry, StoredBlock, amendments
-from ragmon.stores.compression import unzip
+from ragmon.records import Position, Positions, number_of, sequence_of, shard_of
+from ragmon.stores import Block, BlockTimes, Hashes, JournalEntry, StoredBlock
 from ragmon.stores.damage import Damage
 from ragmon.stores.facts_cache import FactsCache
-from ragmon.stores.packing import read_amendment, read_bucket, read_observations
-from ragmon.stores.postgresql.blocks import PostgresBlocks
+from ragmon.stores.packing import read_bucket
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.postgresql.saved_windows import PostgresWindows
-from ragmon.stores.sealing import unseal
-from ragmon.stores.stored_records import StoredRecords
+from ragmon.stores.postgresql.shard_reads import ShardReads
 from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
 
@@ -27,50 +24,14 @@ _MOST_IDLE = 4  # connections kept for the next reader
 _FIRST_OUTLINES, _MOST_OUTLINES = 4, 128  # blocks whose outlines are read together
 _AT_ONCE = 16  # blocks whose observations are read together
 
-_BLOCKS = (
-    "SELECT first_sequence, records, last_timestamp, observations FROM @.blocks WHERE shard = %s"
-    " AND first_sequence = ANY(%s::bigint[]) AND first_timestamp <= %s"
+_SINCE = (
+    "SELECT shard, first_sequence FROM @.blocks WHERE last_timestamp >= %s"
+    " ORDER BY last_timestamp DESC, shard DESC, first_sequence DESC"
 )
-_OUTLINES = (
-    "SELECT block.first_sequence, block.records, first_timestamp, last_timestamp,"
-    " coalesce(facts.layout, 0), facts.body FROM @.blocks AS block LEFT JOIN @.block_facts AS facts"
-    " ON facts.shard = block.shard AND facts.first_sequence = block.first_sequence"
-    " AND facts.records = block.records WHERE block.shard = %s"
-    " AND block.first_sequence = ANY(%s::bigint[]) AND first_timestamp <= %s"
-)
-_BARE_OUTLINES = (
-    "SELECT first_sequence, records, first_timestamp, last_timestamp, 0, NULL FROM @.blocks"
-    " WHERE shard = %s AND first_sequence = ANY(%s::bigint[]) AND first_timestamp <= %s"
-)
-_KEYS = (
-    "SELECT first_sequence, keys.body FROM @.block_keys AS keys JOIN @.blocks AS block"
-    " USING (shard, first_sequence, records) WHERE shard = %s"
-    " AND first_sequence = ANY(%s::bigint[])"
-)
-_BYTES = (
-    "SELECT octet_length(hashes) + octet_length(observations)"
-    " + coalesce(body_bytes, octet_length(body)) FROM @.blocks"
-    " WHERE shard = %s AND first_sequence = %s"
-)
-_DUE = (
-    "SELECT first_sequence, records, NOT EXISTS (SELECT 1 FROM @.block_keys AS keys WHERE"
-    " keys.shard = block.shard AND keys.first_sequence = block.first_sequence"
-    " AND keys.records = block.records) FROM @.blocks AS block WHERE shard = %s"
-    " AND first_sequence < %s AND NOT EXISTS (SELECT 1 FROM @.block_facts AS facts WHERE"
-    " facts.shard = block.shard AND facts.first_sequence = block.first_sequence"
-    " AND facts.layout = %s AND facts.records = block.records)"
-    " ORDER BY first_sequence DESC LIMIT %s"
-)
-_AMENDED = (
-    "SELECT sequence, body FROM @.amendments WHERE shard = %s AND sequence >= %s AND sequence < %s"
-)
-_REVISED = f"{_AMENDED} AND position('revision'::bytea in body) > 0"  # the name of the field
-_CHOSEN = (
-    "SELECT sequence, body FROM @.amendments WHERE shard = %s AND sequence = ANY(%s::bigint[])"
-)
+_SHARDS = "SELECT shard, next_sequence, last_restatement FROM @.shards ORDER BY shard"
 _TIMES = (
-    "SELECT first_sequence, records, first_timestamp, last_timestamp FROM @.blocks"
-    " WHERE shard = %s ORDER BY first_sequence"
+    "SELECT shard, first_sequence, records, first_timestamp, last_timestamp FROM @.blocks"
+    " ORDER BY shard, first_sequence"
 )
 _BUCKETS = (
     "SELECT bucket, body FROM @.windows WHERE tier = %s AND bucket BETWEEN %s AND %s"
@@ -114,19 +75,15 @@ class ReaderConnections:
             database.close()
 
 
-class PostgresReader(StoredRecords):
-    """See ``Reader`` for what the methods promise."""
-
-    _table: PostgresBlocks
+class PostgresReader:
+    """See ``Reader`` for what the methods promise; it reads every shard."""
 
     def __init__(self, connections: ReaderConnections) -> None:
         self._connections = connections
-        self._facts_cache = connections.facts
         self._db = connections.take()
-        self.damage = self._damage = self._db.damage
-        self._shard = ONLY_SHARD
-        self._table = PostgresBlocks(self._db, self._shard)
+        self.damage = self._db.damage
         self._windows = PostgresWindows(self._db)
+        self._shards: dict[int, ShardReads] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -138,99 +95,119 @@ class PostgresReader(StoredRecords):
         """See the store as it is now, whatever is committed meanwhile."""
         return self._db.moment()
 
+    def positions(self) -> Positions:
+        """The place behind everything that was committed, by shard."""
+        rows = self._db.rows(_SHARDS)
+        return {shard: Position(sequence, restatement) for shard, sequence, restatement in rows}
+
     def blocks(self, since: float, until: float) -> Iterator[Block]:
         """Blocks with records in that time, the one with the newest record first.
 
         Until the last of them is done with, the reader sees one moment.
         """
         with self.moment():
-            rest = iter(self._table.since(since))
-            while firsts := [*itertools.islice(rest, _AT_ONCE)]:
-                rows = {row[0]: row for row in self._table.some(_BLOCKS, firsts, until)}
-                for first in firsts:
-                    if (row := rows.get(first)) is not None:
-                        with self._damage.tolerated("block", first), self._db.decoded():
-                            yield self._block(row)
+            rest = iter(self._since(since))
+            while numbers := [*itertools.islice(rest, _AT_ONCE)]:
+                rows: dict[int, Any] = {}
+                for shard, firsts in _by_shard(numbers).items():
+                    some = self._shard(shard).block_rows(firsts, until)
+                    rows |= {number_of(shard, first): row for first, row in some.items()}
+                for number in numbers:
+                    if (row := rows.get(number)) is not None:
+                        block = self._shard(shard_of(number)).block_of(row)
+                        if block is not None:
+                            yield _numbered(block, shard_of(number))
 
     def outlines(
         self, since: float, until: float, *, with_facts: bool = True
     ) -> Iterator[BlockOutline]:
         """Blocks with records in that time, unopened, the one with the newest record first."""
-        sql = _OUTLINES if with_facts else _BARE_OUTLINES
         length = _FIRST_OUTLINES
-        rest = iter(self._table.since(since))
-        while firsts := [*itertools.islice(rest, length)]:
-            rows: dict[int, Any] = {row[0]: row for row in self._table.some(sql, firsts, until)}
-            yield from (self._outline(rows[first]) for first in firsts if first in rows)
+        rest = iter(self._since(since))
+        while numbers := [*itertools.islice(rest, length)]:
+            some: dict[int, BlockOutline] = {}
+            for shard, firsts in _by_shard(numbers).items():
+                outlines = self._shard(shard).outlines(firsts, until, with_facts=with_facts)
+                for first, outline in outlines.items():
+                    number = number_of(shard, first)
+                    some[number] = outline._replace(first_sequence=number)
+            yield from (some[number] for number in numbers if number in some)
             length = min(2 * length, _MOST_OUTLINES)
 
     def block(self, first_sequence: int, *, with_amendments: bool = True) -> Block | None:
         """One block; None where it is damaged or gone."""
-        for row in self._table.some(_BLOCKS, [first_sequence], float("inf")):
-            with self._damage.tolerated("block", first_sequence), self._db.decoded():
-                return self._block(row, with_amendments=with_amendments)
-        return None
+        shard, first = shard_of(first_sequence), sequence_of(first_sequence)
+        block = self._shard(shard).block(first, with_amendments=with_amendments)
+        return None if block is None else _numbered(block, shard)
 
     def keys(self, first_sequences: Sequence[int]) -> dict[int, bytes]:
         """The filters over words and ids of some blocks; those that have none are missing."""
-        filters: dict[int, bytes] = {}
-        for first, stored in self._table.some(_KEYS, first_sequences):
-            with self._damage.tolerated("block_keys", first), self._db.decoded():
-                filters[first] = unseal(stored, "block_keys", first)
-        return filters
+        return {
+            number_of(shard, first): keys
+            for shard, firsts in _by_shard(first_sequences).items()
+            for first, keys in self._shard(shard).keys(firsts).items()
+        }
 
     def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:
         """The records of one block as one msgpack array, and by place those mapped again since."""
-        with self._damage.tolerated("block", first_sequence), self._db.decoded():
-            stored = self._table.body(first_sequence)
-            if stored is not None:
-                body = unzip(unseal(stored.body, "body", first_sequence))
-                return body, self._revised(first_sequence, stored.records)
-        return None
+        return self._shard_with(first_sequence).contents(sequence_of(first_sequence))
 
     def stored_bytes(self, first_sequence: int) -> int:
         """Bytes that one block takes."""
-        return self._db.number(_BYTES, self._shard, first_sequence)
+        return self._shard_with(first_sequence).stored_bytes(sequence_of(first_sequence))
 
     def due_summaries(self, layout: int, below: int, limit: int) -> list[DueSummary]:
-        """Blocks below a number without a summary of this layout, the newest first."""
-        rows = self._db.rows(_DUE, self._shard, below, layout, limit)
-        return [DueSummary(*row) for row in rows]
+        """Blocks of a shard below a number without a summary of this layout, the newest first."""
+        shard = shard_of(below)
+        due = self._shard(shard).due_summaries(layout, sequence_of(below), limit)
+        return [each._replace(first_sequence=number_of(shard, each.first_sequence)) for each in due]
+
+    def records(self, first_sequence: int) -> list[bytes]:
+        """The records of one block."""
+        return self._shard_with(first_sequence).records(sequence_of(first_sequence))
+
+    def some_records(self, first_sequence: int, places: Sequence[int]) -> dict[int, bytes]:
+        """Records of one block by their place in it; those that are damaged or gone are missing."""
+        shard = self._shard_with(first_sequence)
+        return shard.some_records(sequence_of(first_sequence), places)
+
+    def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
+        """One record with its amendments."""
+        return self._shard_with(sequence).record(sequence_of(sequence))
 
     def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
         """Amendments of those records that have any, save those that are damaged."""
-        return self._bodies(self._db.rows(_CHOSEN, self._shard, list(sequences)))
+        return {
+            number_of(shard, at): body
+            for shard, some in _by_shard(sequences).items()
+            for at, body in self._shard(shard).amendments(some).items()
+        }
 
     def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
         """First number and id hashes of the block with that record, or of the next block."""
-        for first in self._table.from_sequence(sequence):
-            hashes = self._table.hashes(first)
-            if hashes is not None and first + len(hashes) > sequence:
-                return first, hashes
+        for shard, begin in self._from(sequence):
+            block = self._shard(shard).hashes_from(begin)
+            if block is not None:
+                return number_of(shard, block[0]), block[1]
         return None
 
     def block_times(self) -> list[BlockTimes]:
-        """Place and times of every block, in order."""
-        return [BlockTimes(*row) for row in self._db.rows(_TIMES, self._shard)]
+        """Place and times of every block, in the order of their numbers."""
+        rows = self._db.rows(_TIMES)
+        return [BlockTimes(number_of(shard, first), *rest) for shard, first, *rest in rows]
 
     def stored_block(self, sequence: int) -> StoredBlock | None:
         """The block with that record, or the next one, as it is stored."""
-        for first in self._table.from_sequence(sequence):
-            hashes, observations = self._table.hashes(first), self._table.observations(first)
-            if hashes is None or observations is None or first + len(hashes) <= sequence:
-                continue
-            with self._damage.tolerated("block", first), self._db.decoded():
-                stored = self._table.body(first)
-                if stored is not None:
-                    body = unzip(unseal(stored.body, "body", first))
-                    revised = self._revised(first, len(hashes))
-                    return StoredBlock(first, hashes, observations, stored.body, body, revised)
+        for shard, begin in self._from(sequence):
+            block = self._shard(shard).stored_block(begin)
+            if block is not None:
+                return block._replace(first_sequence=number_of(shard, block.first_sequence))
         return None
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[SavedBucket]:
         """The saved buckets ``first`` to ``last`` of a tier, from old to new."""
         for bucket, body in self._db.rows(_BUCKETS, tier, first, last):
-            with self._damage.tolerated("windows", f"{tier}/{bucket}"), self._db.decoded():
+            with self.damage.tolerated("windows", f"{tier}/{bucket}"), self._db.decoded():
                 yield SavedBucket(tier, bucket, read_bucket(body, tier, bucket))
 
     def load_windows(self) -> tuple[Positions, bytes | None, Iterator[SavedBucket]]:
@@ -256,36 +233,40 @@ class PostgresReader(StoredRecords):
         """Give the connection back."""
         self._connections.give_back(self._db)
 
-    def _block(self, row: Any, *, with_amendments: bool = True) -> Block:
-        first, records, last_timestamp, stored = row
-        amended = self._amended(first, records) if with_amendments else {}
-        return Block(first, last_timestamp, read_observations(stored, first), amended)
+    def _since(self, timestamp: float) -> list[int]:
+        """First numbers of the blocks with records since then, the newest first."""
+        return [number_of(shard, first) for shard, first in self._db.rows(_SINCE, timestamp)]
 
-    def _outline(self, row: Any) -> BlockOutline:
-        first, records, begin, end, layout, stored = row
-        if stored is not None:
-            with self._damage.tolerated("block_facts", first), self._db.decoded():
-                facts = self._facts_cache.read(stored, self._shard, first)
-                return BlockOutline(first, records, begin, end, layout, facts)
-        return BlockOutline(first, records, begin, end)
+    def _from(self, number: int) -> Iterator[tuple[int, int]]:
+        """Shards from the one of a record on, and where to begin in each."""
+        shard = shard_of(number)
+        yield shard, sequence_of(number)
+        later = [other for other in self.positions() if other > shard]
+        yield from ((other, 0) for other in later)
 
-    def _amended(self, first: int, records: int) -> dict[int, bytes]:
-        """The amendments of a block's records, save those that are damaged."""
-        return self._bodies(self._db.rows(_AMENDED, self._shard, first, first + records))
+    def _shard_with(self, number: int) -> ShardReads:
+        return self._shard(shard_of(number))
 
-    def _bodies(self, rows: Sequence[tuple[int, bytes]]) -> dict[int, bytes]:
-        bodies: dict[int, bytes] = {}
-        for sequence, body in rows:
-            with self._damage.tolerated("amendment", sequence), self._db.decoded():
-                bodies[sequence] = read_amendment(body, sequence)
-        return bodies
+    def _shard(self, shard: int) -> ShardReads:
+        reads = self._shards.get(shard)
+        if reads is None:
+            reads = self._shards[shard] = ShardReads(self._db, shard, self._connections.facts)
+        return reads
 
-    def _revised(self, first: int, records: int) -> dict[int, bytes]:
-        """The records of a block that were mapped again, by their place in it."""
-        revised: dict[int, bytes] = {}
-        for sequence, body in self._db.rows(_REVISED, self._shard, first, first + records):
-            with self._damage.tolerated("amendment", sequence), self._db.decoded():
-                record = amendments.revised(read_amendment(body, sequence))
-                if record is not None:
-                    revised[sequence - first] = record
-        return revised
+
+def _by_shard(numbers: Sequence[int]) -> dict[int, list[int]]:
+    """Sequence numbers within each shard, of some numbers."""
+    shards: dict[int, list[int]] = {}
+    for number in numbers:
+        shards.setdefault(shard_of(number), []).append(sequence_of(number))
+    return shards
+
+
+def _numbered(block: Block, shard: int) -> Block:
+    """A block of a shard, with the numbers that its records have among those of all shards."""
+    if not shard:
+        return block
+    return block._replace(
+        first_sequence=number_of(shard, block.first_sequence),
+        amendments={number_of(shard, at): body for at, body in block.amendments.items()},
+    )

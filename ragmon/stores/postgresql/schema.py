@@ -16,7 +16,7 @@ from ragmon.errors import StoreBusyError, StoreError
 from ragmon.stores import CHANGING, Migration, MigrationProgress, StoreFormat, no_progress
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 
-FORMAT = 2
+FORMAT = 3
 DAY_S = 86_400
 
 _TABLES = """
@@ -130,6 +130,13 @@ CREATE INDEX body_objects_to_do ON @.body_objects (state) WHERE state <> 'stored
 CREATE INDEX body_objects_erased ON @.body_objects (number) WHERE is_erased;
 CREATE TABLE @.bodies_moved (shard int PRIMARY KEY, size bigint NOT NULL);
 """
+# Changes of records, for the owners of their shards.
+_INBOX = """
+CREATE TABLE @.inbox (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, shard int NOT NULL,
+    sequence bigint NOT NULL, kind text NOT NULL, body bytea NOT NULL, received float8 NOT NULL);
+CREATE INDEX inbox_by_shard ON @.inbox (shard, number);
+"""
 _SEED = "INSERT INTO @.meta VALUES ('seed', %s)"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _EXISTS = "SELECT to_regclass(%s) IS NOT NULL"
@@ -158,7 +165,13 @@ def _add_bodies(database: PostgresDatabase, cursor: Cursor) -> None:
     database.script(cursor, _BODIES)
 
 
-MIGRATIONS: Mapping[int, FormatStep] = MappingProxyType({1: FormatStep(_add_bodies, readable_by=1)})
+def _add_inbox(database: PostgresDatabase, cursor: Cursor) -> None:
+    database.script(cursor, _INBOX)
+
+
+MIGRATIONS: Mapping[int, FormatStep] = MappingProxyType(
+    {1: FormatStep(_add_bodies, readable_by=1), 2: FormatStep(_add_inbox, readable_by=1)}
+)
 """Steps to the next format, by the format before."""
 
 
@@ -306,6 +319,7 @@ def _create(database: PostgresDatabase, cursor: Cursor) -> None:
         database.execute(cursor, "CREATE SCHEMA @")
     database.script(cursor, _TABLES)
     database.script(cursor, _BODIES)
+    database.script(cursor, _INBOX)
     database.execute(cursor, _SEED, str(secrets.randbits(63)).encode())
     database.execute(cursor, "INSERT INTO @.shards (shard) VALUES (0)")
     database.execute(cursor, _SET, "format", FORMAT)

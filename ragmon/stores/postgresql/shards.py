@@ -8,12 +8,15 @@ from collections.abc import Mapping
 
 from ragmon.errors import StoreBusyError
 from ragmon.records import ONLY_SHARD, Position
+from ragmon.stores import InboxRow
 from ragmon.stores.damage import Damage
 from ragmon.stores.ports import Shard
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import Fence, PostgresDatabase
+from ragmon.stores.postgresql.inbox import PostgresInbox
 from ragmon.stores.postgresql.lease import end_stopped
 from ragmon.stores.postgresql.positions import DETECTION, WINDOWS, read_positions
+from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
 from ragmon.stores.postgresql.schema import check_usable, ensure_days, migrate, read_format
 from ragmon.stores.postgresql.shard import PostgresShard
 
@@ -86,6 +89,8 @@ class PostgresShards:
         self._fenced = 0  # of shards that were let go
         self._damage = Damage()
         self._db = PostgresDatabase(access, schema, self._damage)
+        self._inbox = PostgresInbox(self._db)
+        self._readers = ReaderConnections(access, schema, self._damage)
         self._taken: dict[int, tuple[PostgresDatabase, PostgresShard, int]] = {}
         migrate(self._db)
 
@@ -125,6 +130,14 @@ class PostgresShards:
         rows = self._db.rows(sql, ONLY_SHARD, source)
         return rows[0][0] if rows else None
 
+    def inbox(self, limit: int) -> Mapping[int, list[InboxRow]]:
+        """The oldest changes that were handed to the owner of these shards, by shard."""
+        return self._inbox.rows(list(self._taken), limit) if self._taken else {}
+
+    def reader(self) -> PostgresReader:
+        """A view of the whole store."""
+        return PostgresReader(self._readers)
+
     def complete(self, until: Mapping[int, float]) -> None:
         """Note up to which time of the log everything is committed, by shard."""
         rows = [
@@ -145,6 +158,7 @@ class PostgresShards:
         """Let go of all shards."""
         for number in list(self._taken):
             self.let_go(number)
+        self._readers.close()
         self._db.close()
 
     def _counted(self, number: int) -> Position:

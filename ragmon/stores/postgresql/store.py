@@ -15,6 +15,7 @@ from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.postgresql.following import PostgresFollower
 from ragmon.stores.postgresql.lease import Made, PostgresLease
+from ragmon.stores.postgresql.other_shards import PostgresOtherShards
 from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
 from ragmon.stores.postgresql.schema import (
     check_usable,
@@ -105,6 +106,10 @@ class PostgresStore:
     def follower(self) -> PostgresFollower:
         """A view of what others commit, for another thread."""
         return PostgresFollower(self._readers, self.lease)
+
+    def others(self) -> PostgresOtherShards:
+        """Ids of the queries that workers store."""
+        return PostgresOtherShards(self._readers, ONLY_SHARD)
 
     def size_bytes(self) -> int:
         """Bytes of what lives in the database."""

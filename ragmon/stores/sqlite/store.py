@@ -8,7 +8,7 @@ from ragmon.records import ONLY_SHARD
 from ragmon.stores import MigrationProgress, Recovery, no_progress
 from ragmon.stores.facts_cache import FactsCache
 from ragmon.stores.identity import store_name
-from ragmon.stores.ports import Follower, Lease
+from ragmon.stores.ports import Follower, Lease, OtherShards
 from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
 from ragmon.stores.sqlite.database import Database
@@ -74,6 +74,10 @@ class SqliteStore:
         raise _for_one_process()
 
     def follower(self) -> Follower:
+        """Refuse: nobody else writes."""
+        raise _for_one_process()
+
+    def others(self) -> OtherShards:
         """Refuse: nobody else writes."""
         raise _for_one_process()
 

@@ -6,6 +6,7 @@ import random
 import pytest
 import requests
 
+from ragmon.clock import SystemClock
 from tests.sources.kafka.test_daemon import entry, feedback, query, send
 from tests.support import postgres
 from tests.support.daemons import Process, serve_once
@@ -120,6 +121,89 @@ def test_a_worker_that_ends_in_order_hands_over_and_answers_nothing_else(kafka, 
     assert workers[0].total("ragmon_shard_owned") == PARTITIONS
     assert workers[0].get("/v1/report").status == 404
     assert requests.delete(f"{evaluator.url}/v1/users/u", timeout=10).status_code == 400
+
+
+def test_the_evaluator_shows_every_query_that_workers_store(kafka, cluster):
+    evaluator = cluster.start("evaluator")
+    cluster.start("worker")
+    ids = [f"q{number}" for number in range(120)]
+    at = SystemClock().now() - 60.0
+    bodies = [
+        query(each, timestamp=at + number, latency_ms=float(number), answer=f"answer {number}")
+        for number, each in enumerate(ids)
+    ]
+    send(kafka, cluster.topic, [(each, body, "") for each, body in zip(ids, bodies, strict=True)])
+    rated = [(each, feedback(each), "feedback") for each in ids[:7]]
+    send(kafka, cluster.topic, rated)
+    own = {"query_id": "own", "query": "?", "pipeline": "logged", "timestamp": at - 1.0}
+    assert evaluator.post("/v1/queries", own).status == 200
+    eventually(lambda: evaluator.total("ragmon_queries_total") == 121, "all are counted", 60)
+    eventually(lambda: evaluator.total("ragmon_feedback_total") == 7, "feedback is", 60)
+
+    listed, cursor = [], ""
+    while cursor is not None:
+        page = evaluator.get(f"/v1/queries?pipeline=logged&limit=25{cursor and '&cursor='}{cursor}")
+        listed += [each["record"]["query_id"] for each in page.json["queries"]]
+        cursor = page.json.get("next_cursor")
+    assert listed == [*reversed(ids), "own"]
+    first = evaluator.get("/v1/queries?pipeline=logged&limit=1").json
+    assert first["matches"] == 121
+    slowest = evaluator.get("/v1/queries?pipeline=logged&order=slowest&limit=2").json["queries"]
+    assert [each["record"]["query_id"] for each in slowest] == ["q119", "q118"]
+    bad = evaluator.get("/v1/queries?pipeline=logged&failing=disliked").json["queries"]
+    assert sorted(each["record"]["query_id"] for each in bad) == sorted(ids[:7])
+    one = evaluator.get("/v1/queries/q3").json
+    assert (one["record"]["answer"], one["feedback"]["rating"]) == ("answer 3", -1.0)
+    assert evaluator.get("/v1/queries/own").status == 200
+    assert evaluator.get("/v1/queries/nobody").status == 404
+    exported = evaluator.get("/v1/export?pipeline=logged").text.splitlines()
+    assert [json.loads(each)["record"]["query_id"] for each in exported] == listed
+
+
+def posted(site, path, body):
+    """True for what was acknowledged."""
+    try:
+        return site.post(path, body).status == 200
+    except OSError:  # it was killed
+        return False
+
+
+def test_what_is_acknowledged_over_http_reaches_queries_of_workers_once(kafka, cluster):
+    ids = [f"q{number}" for number in range(400)]
+    evaluator = cluster.start("evaluator")
+    workers = [cluster.start("worker") for _ in range(2)]
+    send(kafka, cluster.topic, [(each, query(each), "") for each in ids[:200]])
+    eventually(lambda: evaluator.total("ragmon_queries_total") == 200, "the first are counted", 60)
+    left = [ids[at : at + 20] for at in range(0, len(ids), 20)]  # half of them before their query
+    random.Random(5).shuffle(left)
+    kills = {4: "worker", 9: "evaluator", 14: "worker"}
+    for number, some in enumerate(left):
+        ratings = [{"query_id": each, "rating": "negative"} for each in some]
+        label = [{"query_id": some[0], "faithful": 1.0}]
+        if kills.get(number) == "worker":
+            workers.pop(0).kill()
+            workers.append(cluster.start("worker", ready=False))
+        elif kills.get(number) == "evaluator":
+            evaluator.kill()
+            evaluator = cluster.start("evaluator")
+        for path, body in (("/v1/feedback", ratings), ("/v1/labels", label)):
+            eventually(
+                lambda site=evaluator, path=path, body=body: posted(site, path, body),
+                "it is taken",
+                60,
+            )
+            assert posted(evaluator, path, body)  # as a sender does that lost the answer
+        if number == 10:
+            send(kafka, cluster.topic, [(each, query(each), "") for each in ids[200:]])
+    eventually(lambda: evaluator.total("ragmon_queries_total") == 400, "all are counted", 90)
+    eventually(lambda: evaluator.total("ragmon_feedback_total") >= 400, "and rated", 90)
+    assert evaluator.total("ragmon_feedback_total") == 400
+    eventually(lambda: evaluator.total("ragmon_handed_changes") == 0, "nothing is left", 30)
+    for some in left:
+        labels = evaluator.get(f"/v1/queries/{some[0]}").json["labels"]
+        assert [each["faithful"] for each in labels] == [1.0]
+    report = evaluator.get("/v1/report?window=1h").json
+    assert (report["queries"], report["metrics"]["negative_feedback"]["n"]) == (400, 400)
 
 
 def test_one_process_for_all_is_refused_where_workers_share_the_store(kafka, cluster, tmp_path):
