@@ -199,11 +199,6 @@ def build_following(
         engine.committer.elsewhere = Elsewhere(
             engine.others, engine.store.reader, engine.shard.hash
         )
-        structlog.get_logger("following").warning(
-            "workers_are_not_judged",
-            remedy="their queries are counted and shown, and read by no judge: see"
-            " deploy/docs/guides/cluster.md",
-        )
         return [Following(engine, clock, own, lambda: listener.is_listening)]
     if engine.store.is_shared:
         raise SettingsError(

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
 from ragmon.judges.grounding.fitting import LEAST, CalibrationExample, Refusal, fit, marking
-from ragmon.records import Amendments, Verdict
+from ragmon.records import ONLY_SHARD, Amendments, Verdict, shard_of
 from ragmon.signals import SignalOptions
 from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score, verdict_of
 from ragmon.stats.precision_bound import PrecisionBound
@@ -55,7 +55,8 @@ class SavedCalibrations(Struct, frozen=True):
     examples: int = msgspec.field(name="lessons")  # number that it was fitted to
     calibration: Calibration  # as shipped where the examples were refused
     refused: Refusal | None = None
-    newest: int = 0  # sequence number of the newest example
+    newest: int = 0  # number of the newest example of shard 0
+    newest_elsewhere: dict[int, int] = {}  # the same, by number of other shards
     marks: PrecisionBound | None = None  # uncalibrated score from which answers are marked grounded
 
     def is_marked(self, verdict: Verdict) -> bool:
@@ -134,15 +135,18 @@ class Calibrations:
         if before is not None and not _is_worth_it(before, teacher, taught, judge):
             return None
         version = 0 if before is None else before.version
-        newest = max(each.sequence for each in taught)
+        others = _newest_of(taught)
+        newest = others.pop(ONLY_SHARD, 0)
         fitted = fit(taught, judge, self._unfaithful_below)
         marks = marking(taught, self._unfaithful_below) if teacher == "people" else None
         if isinstance(fitted, Calibration):
             return SavedCalibrations(
-                version + 1, teacher, len(taught), fitted, newest=newest, marks=marks
+                version + 1, teacher, len(taught), fitted, None, newest, others, marks
             )
         shipped = Calibration("shipped", judge, len(taught), self._unfaithful_below)
-        return SavedCalibrations(version, teacher, len(taught), shipped, fitted, newest, marks)
+        return SavedCalibrations(
+            version, teacher, len(taught), shipped, fitted, newest, others, marks
+        )
 
 
 class Calibrator:
@@ -243,6 +247,15 @@ def _examples(
     return examples
 
 
+def _newest_of(taught: Sequence[CalibrationExample]) -> dict[int, int]:
+    """Number of the newest example of each shard that has any."""
+    newest: dict[int, int] = {}
+    for each in taught:
+        shard = shard_of(each.sequence)
+        newest[shard] = max(each.sequence, newest.get(shard, 0))
+    return newest
+
+
 def _may_teach(body: bytes) -> bool:
     """Decoding every amendment to find the few that were labelled would take seconds."""
     return b"faithful" in body or SAMPLED_JUDGE.encode() in body
@@ -255,5 +268,6 @@ def _is_worth_it(
     if before.calibration.judge_version != judge or (teacher, before.teacher) == ("people", "llm"):
         return True
     enough = min(math.ceil((_GROWTH - 1.0) * before.examples), LEAST)
-    newer = sum(each.sequence > before.newest for each in taught)
+    newest = {ONLY_SHARD: before.newest, **before.newest_elsewhere}
+    newer = sum(each.sequence > newest.get(shard_of(each.sequence), -1) for each in taught)
     return max(len(taught) - before.examples, newer) >= max(enough, 1)

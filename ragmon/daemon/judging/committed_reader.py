@@ -3,7 +3,7 @@
 A share draws the same records whenever it is asked, and a larger one draws those of a smaller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ import numpy as np
 from ragmon.daemon.ingest.record_cache import RecordCache, is_drawn
 from ragmon.daemon.judging.session_turns import SessionTurns
 from ragmon.daemon.judging.verdicts import judgeable
-from ragmon.records import QueryRecord
+from ragmon.records import QueryRecord, number_of
 from ragmon.stores import Reader
 
 SOURCE = "judge:grounding"
@@ -35,7 +35,8 @@ class DrawnBatch(NamedTuple):
     """Answers of a stretch of records."""
 
     answers: list[QueryRecord]
-    end: int  # sequence number behind the stretch
+    end: int  # number behind the stretch
+    numbers: list[int]  # of the answers
 
 
 class CommittedReader:
@@ -44,25 +45,31 @@ class CommittedReader:
     def __init__(
         self,
         reader: Callable[[], Reader],
-        newest: Callable[[], int],
-        position: Callable[[], bytes | None],
+        newest: Callable[[], Mapping[int, int]],
+        position: Callable[[str], bytes | None],
         cache: RecordCache,
         source: str = SOURCE,
         *,
         turns: SessionTurns | None = None,
     ) -> None:
         self.open = reader
-        self.newest = newest  # the sequence number of the next record
+        self.newest = newest  # number of the next record, by shard
         self.source = source
         self.turns = turns or SessionTurns(0)  # of the conversations that were read
         self._cache = cache
         self._position = position  # from where the last run went on
         self._block: tuple[int, list[bytes]] = (0, [])
 
-    def begin(self) -> int:
-        """The sequence number from which to go on after a restart."""
-        position = self._position()
-        return int(position) if position else max(0, self.newest() - _START_BEHIND)
+    def source_of(self, shard: int) -> str:
+        """The name under which the store keeps how far a shard was read."""
+        return f"{self.source}/{shard}" if shard else self.source
+
+    def begin(self, shard: int) -> int:
+        """The number from which to go on in a shard after a restart."""
+        position = self._position(self.source_of(shard))
+        if position:
+            return number_of(shard, int(position))
+        return max(number_of(shard, 0), self.newest()[shard] - _START_BEHIND)
 
     def keep_for(self, share: Callable[[], float]) -> None:
         """Have what will be drawn kept in memory; ``share`` is what the follower draws now."""
@@ -95,8 +102,10 @@ class CommittedReader:
                     break
             at = first + len(hashes)
         self._cache.lend(drawn, self.source)
-        answers = [record for record in map(_decode, drawn.values()) if judgeable(record)]
-        return DrawnBatch(answers, end)
+        opened = [(number, _decode(body)) for number, body in drawn.items()]
+        chosen_answers = [(number, record) for number, record in opened if judgeable(record)]
+        numbers = [number for number, _ in chosen_answers]
+        return DrawnBatch([record for _, record in chosen_answers], end, numbers)
 
     def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
         """A record of a block, None when it is gone; a small batch leaves most for the next one."""

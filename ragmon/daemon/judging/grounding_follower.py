@@ -7,21 +7,21 @@ nothing. While the judge keeps up every answer is read; behind its capacity a sh
 hash of the query id is, and the probability of being drawn is kept with each verdict.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
 from msgspec import Struct
 
 from ragmon.clock import Clock
-from ragmon.daemon.judging.committed_reader import CommittedReader
+from ragmon.daemon.judging.committed_reader import CommittedReader, DrawnBatch
 from ragmon.daemon.judging.grounding_process import JudgeHungError, JudgeProcess
 from ragmon.daemon.judging.session_turns import Chunks
 from ragmon.daemon.judging.verdicts import question_of
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead
 from ragmon.loops import Loop, LoopOptions, LoopOwner
-from ragmon.records import Draw, QueryRecord, Verdict
+from ragmon.records import Draw, QueryRecord, Verdict, number_of, sequence_of
 from ragmon.signals.evidence import EMBEDDED_JUDGE
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader
@@ -42,9 +42,9 @@ LONGEST = 8 << 20
 
 
 class Progress(NamedTuple):
-    """Position of the follower."""
+    """Place that the follower has reached."""
 
-    sequence: int  # of the next record to look at
+    numbers: Mapping[int, int]  # of the next record to look at, by shard
     share: float  # with which answers are drawn now
 
 
@@ -110,7 +110,7 @@ class GroundingFollower(LoopOwner):
         self._turns = committed.turns
         self._log = structlog.get_logger(role.loop)
         self._rate = role.first_rate
-        self.progress = Progress(0, 1.0)
+        self.progress = Progress({}, 1.0)
         self.restarts = 0  # of the process, after it ended or hung
         self._reader: Reader | None = None
         self.loop = Loop(
@@ -136,11 +136,20 @@ class GroundingFollower(LoopOwner):
     @property
     def backlog(self) -> int:
         """Records not looked at yet."""
-        return max(0, self._committed.newest() - self.progress.sequence)
+        return sum(self._backlogs().values())
+
+    def _backlogs(self) -> dict[int, int]:
+        """Records not looked at yet, by shard; of one that is new here all of them."""
+        reached = self.progress.numbers
+        return {
+            shard: max(0, newest - reached.get(shard, number_of(shard, 0)))
+            for shard, newest in self._committed.newest().items()
+        }
 
     def resume(self) -> None:
         """Find out from where to go on."""
-        self.progress = Progress(self._committed.begin(), 1.0)
+        shards = self._committed.newest()
+        self.progress = Progress({shard: self._committed.begin(shard) for shard in shards}, 1.0)
         self._committed.keep_for(self._share)
 
     def _turn(self) -> float:
@@ -157,11 +166,12 @@ class GroundingFollower(LoopOwner):
 
     def recall(self, reader: Reader) -> None:
         """Remember the conversations that went on when the last run ended."""
-        end = self.progress.sequence
-        at = max(0, end - _REMEMBERED)
-        while self._turns.is_remembering and at < end:
-            drawn, at = self._committed.drawn(reader, at, end, 1.0)
-            self._turns.remember(drawn)
+        for shard, end in self.progress.numbers.items():
+            at = max(number_of(shard, 0), end - _REMEMBERED)
+            while self._turns.is_remembering and at < end:
+                drawn = self._committed.drawn(reader, at, end, 1.0)
+                self._turns.remember(drawn.answers)
+                at = drawn.end
 
     def _close(self) -> None:
         if self._reader is not None:
@@ -174,21 +184,29 @@ class GroundingFollower(LoopOwner):
             EOFError: the worker ended.
             StoreError: the store cannot be read.
         """
-        if not self.backlog:
+        backlogs = self._backlogs()
+        shard = max(backlogs, key=lambda each: backlogs[each])  # the one that is most behind
+        if not backlogs[shard]:
             return False
         share = self._share()
-        at = self.progress.sequence
-        end = min(at + min(_LONGEST_SPAN, int(self._role.batch / share)), self._committed.newest())
-        drawn, end = self._committed.drawn(reader, at, end, share)
+        at = self._reached(shard)
+        most = min(_LONGEST_SPAN, int(self._role.batch / share), backlogs[shard])
+        batch = self._committed.drawn(reader, at, at + most, share)
+        drawn = batch.answers
         self._turns.remember(drawn)
         verdicts = self._judge(drawn, share) if drawn else []
-        if not self._deliver([*verdicts, *self._hooks.draws(drawn, verdicts, share)], end):
+        if not self._deliver([*verdicts, *self._hooks.draws(drawn, verdicts, share)], batch, shard):
             return False
         if self._worker is not None:
             for record, verdict in zip(drawn, verdicts, strict=True):
                 self._hooks.on_verdict(record, verdict)
-        self.progress = Progress(end, share)
+        self.progress = Progress({**self.progress.numbers, shard: batch.end}, share)
         return True
+
+    def _reached(self, shard: int) -> int:
+        """Number of the next record of a shard to look at; where it is new here, from its start."""
+        reached = self.progress.numbers.get(shard)
+        return self._committed.begin(shard) if reached is None else reached
 
     def _share(self) -> float:
         """All while the judge needs less than half a minute for the backlog, else fewer."""
@@ -257,14 +275,21 @@ class GroundingFollower(LoopOwner):
                 return self._scored(worker, drawn, tries - 1)
             return [self._left_out(drawn[0], reason)]
 
-    def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:
-        """Commit the verdicts and draws with the position; False when told to stop."""
+    def _deliver(self, verdicts: Sequence[Verdict | Draw], batch: DrawnBatch, shard: int) -> bool:
+        """Commit the verdicts and draws with the position; False when told to stop.
+
+        Those for another shard are handed to its owner by the same commit.
+        """
         source = self._committed.source
-        position = (source, str(end).encode())
+        position = (self._committed.source_of(shard), str(sequence_of(batch.end)).encode())
+        ids = [record.query_id for record in batch.answers] if shard else []
+        places = dict(zip(ids, batch.numbers, strict=False))
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size_bytes = _VERDICT_BYTES * len(verdicts)
-            return Submission(source, size_bytes, reply, changes=verdicts, offsets=[position])
+            return Submission(
+                source, size_bytes, reply, changes=verdicts, offsets=[position], places=places
+            )
 
         return deliver(self._sink, make, self.loop.stopping) is not None
 

@@ -1,7 +1,7 @@
 """The answers that wait for a verdict of the sampled judge, and the way in for verdicts."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -82,6 +82,7 @@ class JudgeQueue:
         changes: Sequence[Draw] | Sequence[Verdict],
         stop: threading.Event,
         quarantined: Sequence[QuarantinedItem] = (),
+        places: Mapping[str, int] | None = None,
     ) -> bool:
         """Commit draws or verdicts, waiting for room; False when told to stop before.
 
@@ -89,10 +90,18 @@ class JudgeQueue:
             changes: all draws, or all verdicts.
             stop: is set when ragmon ends.
             quarantined: answers without a verdict, kept with the changes.
+            places: numbers of the queries that are of other shards, as far as they are known.
         """
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size = sum(_CHANGE_BYTES[type(each)] for each in changes)
-            return Submission(SOURCE, size, reply, changes=changes, quarantined=quarantined)
+            return Submission(
+                SOURCE,
+                size,
+                reply,
+                changes=changes,
+                quarantined=quarantined,
+                places=places or {},
+            )
 
         return deliver(self._sink, make, stop) is not None

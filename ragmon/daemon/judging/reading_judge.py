@@ -35,7 +35,7 @@ from ragmon.judges.grounding import load_artefact
 from ragmon.judges.local.options import Options as LocalOptions
 from ragmon.loops import Supervised
 from ragmon.quarantine import AnswerRetry
-from ragmon.records import Draw, QueryRecord, Verdict
+from ragmon.records import Draw, QueryRecord, Verdict, number_of
 from ragmon.signals.evidence import EMBEDDED_JUDGE, LOCAL_JUDGE, SAMPLED_JUDGE
 
 OnVerdict = Callable[[QueryRecord, Verdict], None]
@@ -152,8 +152,11 @@ class ReadingJudge:
         shard, thread = engine.shard, engine.thread
         return CommittedReader(
             engine.store.reader,
-            newest=lambda: shard.next_sequence,
-            position=lambda: thread.ask(lambda: shard.offset(source)),
+            newest=lambda: {
+                number: number_of(number, position.sequence)
+                for number, position in engine.positions.items()
+            },
+            position=lambda name: thread.ask(lambda: shard.offset(name)),
             cache=engine.record_cache,
             source=source,
             turns=turns,

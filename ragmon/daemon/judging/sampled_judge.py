@@ -27,7 +27,7 @@ from ragmon.judges.llm import Failure, JudgedAnswer, Judgement
 from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions
 from ragmon.privacy import Policy
 from ragmon.quarantine import RetryFailedError, answer_item, explain
-from ragmon.records import Amendments, Draw, QueryRecord, Verdict
+from ragmon.records import Amendments, Draw, QueryRecord, Verdict, shard_of
 from ragmon.signals.evidence import SAMPLED_JUDGE
 from ragmon.stores import Reader
 from ragmon.stores.protocols import Awaited
@@ -191,7 +191,8 @@ class SampledJudge:
             answer = None if row.sequence in self._under_way else self._opened(reader, row)
             if answer is not None:
                 record, draw = answer
-                self._commit(record, [verdicts.unjudged(draw, EXPIRED, self._clock.now())])
+                verdict = verdicts.unjudged(draw, EXPIRED, self._clock.now())
+                self._commit(record, row.sequence, [verdict])
 
     def _task(self, reader: Reader, row: Awaited) -> Task | None:
         """The answer and what is set aside for it; None when the budget is used up."""
@@ -336,7 +337,7 @@ class SampledJudge:
             graded.append(verdict)
         self._settle(task, cost_usd)
         self._tried.pop(task.sequence, None)
-        self._commit(task.record, graded, quarantined)
+        self._commit(task.record, task.sequence, graded, quarantined)
 
     def _settle(self, task: Task, cost_usd: float | None) -> None:
         if cost_usd is not None:
@@ -370,10 +371,12 @@ class SampledJudge:
     def _commit(
         self,
         record: QueryRecord,
+        number: int,
         graded: Sequence[Verdict],
         quarantined: Sequence[QuarantinedItem] = (),
     ) -> None:
-        if self._judge_queue.commit(graded, self._stop, quarantined):
+        places = {record.query_id: number} if shard_of(number) else {}
+        if self._judge_queue.commit(graded, self._stop, quarantined, places):
             for verdict in graded:
                 self._options.on_verdict(record, verdict)
 

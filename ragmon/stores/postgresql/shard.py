@@ -70,7 +70,7 @@ class PostgresShard:
         self._seed = seed
         self._table = PostgresBlocks(database, number, is_quick=True)
         self._ids = IdIndex(PostgresRuns(database, number), self._table, self.damage)
-        self._awaited = PostgresAwaitedAnswers(database, number)
+        self._awaited = PostgresAwaitedAnswers(database)
         self._summaries = PostgresSummaries(database, number)
         self._erasure = PostgresBlockErasure(database, number)
         self._maintenance = BlockMaintenance(database, number, counted)
@@ -242,7 +242,7 @@ class PostgresShard:
         return self._summaries
 
     def awaited(self) -> PostgresAwaitedAnswers:
-        """Answers that wait for the sampled judge."""
+        """Answers of every shard that wait for the sampled judge."""
         return self._awaited
 
     def erasure(self) -> PostgresBlockErasure:

@@ -13,7 +13,7 @@ from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.judging import committed_reader, grounding_follower
-from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
+from ragmon.daemon.judging.committed_reader import CommittedReader
 from ragmon.daemon.judging.grounding_follower import (
     CRASHED,
     HUNG,
@@ -72,8 +72,8 @@ class Site:
         shard = self.engine.shard
         reader = CommittedReader(
             self.engine.store.reader,
-            newest=lambda: shard.next_sequence,
-            position=lambda: self.ask(lambda: shard.offset(SOURCE)),
+            newest=lambda: {0: shard.next_sequence},
+            position=lambda name: self.ask(lambda: shard.offset(name)),
             cache=self.engine.record_cache,
             turns=turns,
         )

@@ -10,6 +10,7 @@ from ragmon.clock import SystemClock
 from tests.sources.kafka.test_daemon import entry, feedback, query, send
 from tests.support import postgres
 from tests.support.daemons import Process, serve_once
+from tests.support.llm_server import serving
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -204,6 +205,86 @@ def test_what_is_acknowledged_over_http_reaches_queries_of_workers_once(kafka, c
         assert [each["faithful"] for each in labels] == [1.0]
     report = evaluator.get("/v1/report?window=1h").json
     assert (report["queries"], report["metrics"]["negative_feedback"]["n"]) == (400, 400)
+
+
+ANSWERS = 120
+
+
+def judged_by(llm, per_hour):
+    """Flags of a daemon whose answers a language model judges."""
+    return (
+        "--judge.llm.base_url", llm.url, "--judge.llm.model", "tiny",
+        "--judge.llm.modes", "[claims]", "--judge.every", "200ms",
+        "--judge.grounding.enabled", "true", "--judge.grounding.max_cpu", "1.0",
+        "--sampling.judgements_per_hour", str(per_hour), "--sampling.judgements_per_day", "null",
+    )  # fmt: skip
+
+
+def answered(number):
+    chunks = [{"id": "c", "text": f"It is {number}"}]
+    return query(f"q{number}", answer=f"It is {number}. Penguins dance.", chunks=chunks)
+
+
+def verdicts_of(site, count):
+    """Verdicts by judge of each answer; of one that is not shown, none."""
+    answers = [site.get(f"/v1/queries/q{number}") for number in range(count)]
+    return [
+        sorted(each["judge"] for each in answer.json["verdicts"]) if answer.status == 200 else []
+        for answer in answers
+    ]
+
+
+def test_answers_of_workers_are_judged_once_whatever_is_killed(kafka, cluster):
+    with serving() as llm:
+        cluster.flags = (*cluster.flags, *judged_by(llm, 100_000))
+        evaluator = cluster.start("evaluator")
+        workers = [cluster.start("worker") for _ in range(2)]
+        numbers = range(ANSWERS)
+        send(kafka, cluster.topic, [(f"q{each}", answered(each), "") for each in numbers])
+        for kill in (1, 2, 3):
+            asked = ANSWERS * kill // 4
+            eventually(lambda most=asked: len(llm.chats) > most, "some were asked about", 90)
+            if kill == 2:
+                evaluator.kill()
+                evaluator = cluster.start("evaluator")
+            else:
+                workers.pop(0).kill()
+                workers.append(cluster.start("worker", ready=False))
+        samples = {"judge": "llm", "window": "1h", "pipeline": "logged"}
+        eventually(
+            lambda: evaluator.total("ragmon_faithfulness_ratio_samples", **samples) >= ANSWERS,
+            "all were judged", 120,
+        )  # fmt: skip
+        assert evaluator.total("ragmon_faithfulness_ratio_samples", **samples) == ANSWERS
+        assert evaluator.total("ragmon_faithfulness_ratio", **samples) == 0.5
+        eventually(lambda: evaluator.total("ragmon_handed_changes") == 0, "nothing is left", 30)
+        assert evaluator.total("ragmon_judge_queue_length", judge="llm") == 0
+        assert verdicts_of(evaluator, ANSWERS) == [["grounding", "llm"]] * ANSWERS
+        assert evaluator.get("/v1/queries/q7").json["draw"]["probability"] == 1.0
+
+
+def test_one_budget_holds_for_the_answers_of_all_workers(kafka, cluster):
+    with serving() as llm:
+        cluster.flags = (*cluster.flags, *judged_by(llm, 10))
+        evaluator = cluster.start("evaluator")
+        for _ in range(2):
+            cluster.start("worker")
+        numbers = range(ANSWERS)
+        send(kafka, cluster.topic, [(f"q{each}", answered(each), "") for each in numbers])
+        samples = {"judge": "grounding", "window": "1h", "pipeline": "logged"}
+        eventually(
+            lambda: evaluator.total("ragmon_faithfulness_ratio_samples", **samples) == ANSWERS,
+            "the embedded judge read all", 120,
+        )  # fmt: skip
+        eventually(
+            lambda: evaluator.total("ragmon_judged_total", judge="llm") > 0, "some were asked", 60
+        )
+        eventually(lambda: evaluator.total("ragmon_handed_changes") == 0, "all are stored", 60)
+        draws = [evaluator.get(f"/v1/queries/q{each}").json["draw"] for each in numbers]
+        assert all(0.0 < each["probability"] <= 1.0 for each in draws)
+        assert any(each["probability"] < 1.0 for each in draws)
+        judged = sum("llm" in each for each in verdicts_of(evaluator, ANSWERS))
+        assert 0 < judged <= 10
 
 
 def test_one_process_for_all_is_refused_where_workers_share_the_store(kafka, cluster, tmp_path):
