@@ -1,15 +1,17 @@
 """Incidents: alerts that are open together, began within minutes and share a cause.
 
 An alert joins an incident in the minute in which it fires and stays there, so each is in exactly
-one. It joins that of the alert which explains it; else one that it was in before; else one with
-an alert that is its cause or effect, or blames the same slice, or is on the same metric of the
-pipeline and not of a rival slice, or on the same outage, or on the answers of the same place, and
-that began within a quarter of an hour; or during which it began as an effect; or that blames the
-same version; or in which a slice is worse on the metric that is worse in the whole now. Else it
-begins one.
+one. It joins that of a version that it blames; else that of the alert which explains it; else one
+that it was in minutes ago; else one with an alert that is its cause or effect, or blames the same
+slice, or is on the same metric of the pipeline and not of a rival slice, or on the same outage, or
+on the answers of the same place, and that began within a quarter of an hour; or during which it
+began as an effect; or in which a slice is worse on the metric that is worse in the whole now; else
+one that it was in before. Once all that is left of an incident are effects that have not recovered
+yet, nothing new joins it. Else an alert begins one.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -26,9 +28,11 @@ from ragmon.windows.series import VERSION
 NEAR_S = 900.0
 _NEAR_DRIFTS_S = 2 * 86_400.0
 _AT_ONCE_S = 300.0  # between the beginnings of an outage in two metrics
+_FLAP_S = 600.0  # between the end of an alert and its return as the same one
 _UNANSWERED = frozenset({"error", "zero_result"})
 _MOST_SYMPTOMS = 5
 _PLAIN = ("no_data", "test")  # kinds of alerts that compare no levels
+_NO_WORSE = "repeat"  # metric that says nothing of how good the pipeline is
 
 
 class IncidentCause(Struct, frozen=True):
@@ -64,11 +68,19 @@ def with_incident(alert: Alert, others: Iterable[Alert], ended: Iterable[Alert])
     """
     if alert.state == "pending" or alert.incident_id:
         return alert
-    members = [*(each for each in others if each.incident_id), *ended]
+    is_open = [each for each in others if each.incident_id]
+    members = [*is_open, *ended]
+    lasting = {each.incident_id for each in is_open if _is_news(each, alert)}
+    explaining = [each for each in is_open if each.fingerprint == alert.inhibited_by]
+    earlier = [each for each in ended if each.fingerprint == alert.fingerprint]
     related = (
-        [each for each in members if each.fingerprint == alert.inhibited_by]
-        or [each for each in members if each.fingerprint == alert.fingerprint]
-        or [each for each in members if _is_related(each, alert)]
+        [each for each in is_open if _is_one_release(each, alert)]
+        or [each for each in explaining if _began_at(alert) >= _began_at(each) - NEAR_S]
+        or [each for each in earlier if _ended_at(each) >= _fired_at(alert) - _FLAP_S]
+        or [each for each in members if each.incident_id in lasting and _is_related(each, alert)]
+        or [each for each in members if _has_left(each, alert)]
+        or explaining
+        or [each for each in earlier if each.incident_id in lasting]
     )
     first = min(related, key=lambda each: (_fired_at(each), each.key), default=None)
     return replace(alert, incident_id=first.incident_id if first else _new_id(alert))
@@ -99,7 +111,7 @@ def summary(name: str, alerts: Sequence[Alert], now: float) -> AlertIncident:
     """
     ordered = tuple(sorted(alerts, key=causal_order))
     ends = [alert.ended_at for alert in ordered if alert.ended_at is not None]
-    cause, began_at = _cause(ordered), min(map(_began_at, ordered))
+    cause, began_at = _cause(ordered), min(map(_began_at, _named(ordered)))
     return AlertIncident(
         id=name,
         pipeline=ordered[0].key.stream.pipeline,
@@ -110,6 +122,15 @@ def summary(name: str, alerts: Sequence[Alert], now: float) -> AlertIncident:
         cause=cause,
         headline=_headline(cause, ordered, began_at, now),
         alerts=ordered,
+    )
+
+
+def _named(alerts: Sequence[Alert]) -> Sequence[Alert]:
+    """Those that notifications name, or will: an effect may have a past of its own."""
+    return (
+        [alert for alert in alerts if alert.notified_at is not None]
+        or [alert for alert in alerts if not alert.inhibited_by]
+        or alerts
     )
 
 
@@ -143,10 +164,34 @@ def _new_id(alert: Alert) -> str:
     return hashlib.blake2b(alert.episode.encode(), digest_size=8).hexdigest()
 
 
+def _is_news(one: Alert, other: Alert) -> bool:
+    """True for an open alert that people know of, or will when another one fires.
+
+    An incident without one has lost its cause: after an outage ratings stay low for a while, and
+    an average over a quarter of an hour is bad for as long. What begins then is another incident,
+    and people are told of it.
+    """
+    return one.notified_at is not None or bool(one.silenced_by) or one.fired_at == other.fired_at
+
+
+def _has_left(cause: Alert, other: Alert) -> bool:
+    """True for an effect that began while the cause was there, and is found after it."""
+    near, begins = _near_s(cause, other), _began_at(other)
+    return is_effect(other, cause) and _began_at(cause) - near <= begins <= cause.bad_at
+
+
+def _lasts_until(alert: Alert) -> float:
+    """Latest beginning of what may share the cause of an alert.
+
+    The average of a window is bad for as long after the end.
+    """
+    return alert.bad_at - (alert.finding.window_s or 0.0) + _near_s(alert, alert)
+
+
 def _is_related(one: Alert, other: Alert) -> bool:
     """True for an alert and another that fires now, if they share a cause."""
     began, begins, near = _began_at(one), _began_at(other), _near_s(one, other)
-    if is_effect(other, one) and began - near <= begins <= one.bad_at + near:
+    if is_effect(other, one) and began - near <= begins <= _lasts_until(one):
         return True
     if is_effect(one, other) and begins - near <= began <= other.bad_at:
         return True  # no effect is older than its cause
@@ -250,6 +295,10 @@ def _began_at(alert: Alert) -> float:
     return changed if changed is not None else alert.began_at
 
 
+def _ended_at(alert: Alert) -> float:
+    return alert.ended_at if alert.ended_at is not None else math.inf
+
+
 def _fired_at(alert: Alert) -> float:
     return alert.fired_at if alert.fired_at is not None else alert.began_at
 
@@ -283,7 +332,7 @@ def _headline(cause: IncidentCause, alerts: Sequence[Alert], began_at: float, no
     As many symptoms as fit into the first line of a notification.
     """
     evidence = alerts[0].evidence
-    if evidence is not None and all(alert.key.kind in _PLAIN for alert in alerts):
+    if evidence is not None and all(_is_plain(alert) for alert in alerts):
         return evidence.sentence  # there is nothing to compare
     symptoms = _symptoms(cause, alerts)
     pipeline = alerts[0].key.stream.pipeline
@@ -299,6 +348,11 @@ def _headline(cause: IncidentCause, alerts: Sequence[Alert], began_at: float, no
             return text
     most = max(1, len(where) - (len(text) - MOST_SENTENCE))
     return f"{shorten(where, most)} is worse since {since}{alone}: {words}"
+
+
+def _is_plain(alert: Alert) -> bool:
+    """True where one sentence says all, and nothing is worse than it was."""
+    return alert.key.kind in _PLAIN or alert.key.stream.metric == _NO_WORSE
 
 
 def _symptoms(cause: IncidentCause, alerts: Sequence[Alert]) -> list[str]:

@@ -9,7 +9,8 @@ from ragmon.alerts import Alert, graver
 from ragmon.detectors import AlertKey
 from ragmon.detectors.losses import family
 
-# From cause to symptom. An outage explains everything, an error an empty result, and so on.
+# From cause to symptom. An outage explains everything, an error an empty result, and so on;
+# people and clients ask again where nothing, or nothing good, comes back.
 _CHAIN = (
     ("traffic",),
     ("error",),
@@ -27,10 +28,11 @@ _CHAIN = (
         "positive_feedback",
         "judged",
     ),
+    ("repeat",),
 )
 # Slowness has causes and effects of its own, but for an outage; its metrics say the same.
-_LATENCY_CHAIN = (("traffic",), ("latency", "latency_p50", "slow"))
-ANSWERS = frozenset(_CHAIN[-1]) - {"judged"}
+_LATENCY_CHAIN = (("traffic",), ("latency", "latency_p50", "slow"), ("repeat",))
+ANSWERS = frozenset(_CHAIN[-2]) - {"judged"}
 """Metrics of the answers themselves."""
 
 _SLOWNESS = frozenset(_LATENCY_CHAIN[1])

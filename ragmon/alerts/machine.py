@@ -35,7 +35,9 @@ class Timing(Struct, frozen=True, kw_only=True):
 
     wait: dict[str, float] = field(default_factory=lambda: {"threshold": 120.0})
     """By kind: bad for so long before it fires."""
-    keep: dict[str, float] = field(default_factory=lambda: {"threshold": 300.0, "slo": 300.0})
+    keep: dict[str, float] = field(
+        default_factory=lambda: {"threshold": 300.0, "slo": 300.0, "repeats": 300.0}
+    )
     """By kind: fine for so long before it ends."""
     renotify: float = 4 * 3_600.0
     """From one notification of an incident to the next, while nothing changes."""

@@ -53,6 +53,7 @@ _FAILING = {
         "low_score",
         "refusal",
         "false_refusal",
+        "repeat",
     )
 }
 _FAILING |= {mode: mode.removeprefix("mode_") for mode in MODES}

@@ -173,6 +173,14 @@ REMEDIES = {
             "Let the model decline when the chunks hold no answer",
         ),
     ),
+    "repeat": Remedy(
+        "RagmonRetryStorm",
+        (
+            "Read the questions that are repeated and who asks them: one script, or everybody?",
+            "Check whether the first attempts fail: clients retry what has no answer",
+            "Let the client wait longer between attempts and stop after a few; cache answers",
+        ),
+    ),
     "latency_p50": Remedy(
         "RagmonLatencyMedian",
         (

@@ -103,7 +103,7 @@ def _cost(rule: Rule, alerts: Sequence[Episode], history: History, total: float)
 def _promise(rule: Rule, total: float) -> str:
     if isinstance(rule.options, canary.Options):
         return f"at most {percent_text(rule.options.alpha, 0)} of versions"
-    if rule.kind.KIND in ("threshold", "slo"):
+    if rule.kind.KIND in ("threshold", "slo", "repeats"):
         return "none: a fixed limit"
     if isinstance(rule.options, drift.Options):
         return f"at most {rule.options.false_alarms_per_month:g} in all"

@@ -344,8 +344,9 @@ class SinkSettings(SettingsSection):
     """Kind of receiver, for example webhook; settings that are not listed here are its own."""
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{0,64}$")] = ""
     """Name in metrics and logs; empty: the kind."""
-    min_severity: Severity = "info"
-    """Lowest severity of the alerts that are sent there."""
+    min_severity: Severity = "warning"
+    """Lowest severity of the alerts that are sent there; info is what can wait for working hours,
+    such as a client that repeats its questions."""
     pipelines: Annotated[tuple[str, ...], Listed] = ()
     """Pipelines whose alerts are sent there; none: all."""
     give_up_after: Positive = 86_400.0

@@ -42,6 +42,7 @@ _DAY = 1_440
 _GONE_MINUTES = 60  # without traffic, after which a version is not running any more
 _PRIOR_MINUTES = 30.0  # what the stream's own scatter is worth against the pair's
 _MOST_PAIRS = 2_000
+_SURELY = 3.0  # standard errors
 _BURST_CAP = CAP / 2.0  # where bursts come: one may hit one of the versions alone
 _UNBOUNDED = tuple(loss.metric for loss in LOSSES if loss.shape == "weighted")
 
@@ -328,7 +329,8 @@ def _open(tests: Tests, rows: Ints, minute: int) -> None:
 def _recover(tests: Tests, minute: Minute) -> None:
     """A canary that loses as little as the stable version does is tested anew.
 
-    Version against version again: an hour in which both lose less than usual ends nothing.
+    Version against version again: an hour in which both lose less than usual ends nothing. Nor
+    does an outage: where nearly everything is lost, versions cannot differ.
     """
     is_open = tests.open[minute.rows]
     if not is_open.any():
@@ -338,13 +340,21 @@ def _recover(tests: Tests, minute: Minute) -> None:
     canary, stable = (seen[:, arm, 1] / np.maximum(seen[:, arm, 0], 1.0) for arm in (0, 1))
     half = np.maximum(canary - stable, 0.0)[:, None] / 2.0
     theta = np.where(np.isnan(tests.theta[rows]), stable, tests.theta[rows])
-    gain = -gains(a, b, theta, 0.0, half)[:, 0]
+    gain = np.where(_is_outage(b, theta), 0.0, -gains(a, b, theta, 0.0, half)[:, 0])
     before = np.maximum(tests.recovery[rows], 0.0)
     tests.recovery[rows] = before + np.minimum(gain / minute.phi[is_open], CAP)
     age = minute.number - tests.opened[rows]
     over = rows[(tests.recovery[rows] >= RESOLVED) & (age >= SHORTEST_MINUTES)]
     for name in ("evidence", "best", "since", "open", "recovery", "seen"):
         getattr(tests, name)[over] = 0
+
+
+def _is_outage(stable: Floats, theta: Floats) -> Bools:
+    """Mask of the minutes in which the stable version surely loses most of what it can lose."""
+    n, lost = stable[:, 0], stable[:, 1]
+    middle = (1.0 + theta) / 2.0
+    beyond = lost - n * middle
+    return np.asarray(beyond > _SURELY * np.sqrt(n * middle * (1.0 - middle)), dtype=np.bool_)
 
 
 def _limits(state: CanaryState) -> Floats:

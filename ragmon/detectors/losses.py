@@ -54,6 +54,7 @@ LOSSES = (
     Loss("mode_retrieval", "binary", detected=False, good="", bad="retrieval failures"),
     Loss("mode_ranking", "binary", detected=False, good="", bad="ranking failures"),
     Loss("mode_generation", "binary", detected=False, good="", bad="generation failures"),
+    Loss("repeat", "binary", detected=False, good="", bad="repeat rate"),
     Loss("custom_score", "weighted", detected=True, good="custom score", bad="custom loss"),
 )
 CUSTOM = LOSSES[-1].metric
@@ -66,11 +67,12 @@ BINARY: Bools = np.array([loss.shape == "binary" for loss in LOSSES])
 LATENCY: Bools = np.array([loss.metric in ("latency", "latency_p50") for loss in LOSSES])
 """Follows the load, so that it has a season wherever traffic has one."""
 
-OF_EVERY_QUERY = ("traffic", "judged", "positive_feedback")
+OF_EVERY_QUERY = ("traffic", "judged", "positive_feedback", "repeat")
 """Counted for repeats too: what came is traffic, and a rating is an act of its own."""
 
 REPEAT = "repeat"
-"""Column of those questions that were asked before in their minute (``ragmon.repeats``)."""
+"""Column of those questions that were asked before in their minute (``ragmon.repeats``), and their
+metric; not watched by slice, since a client that retries is found in its pipeline."""
 
 _OF_QUESTIONS: Ints = np.flatnonzero([loss.metric not in OF_EVERY_QUERY for loss in LOSSES])
 
@@ -187,9 +189,12 @@ class LossMap:
             total = values[:, self._total_ms, None]
             above = np.where(np.isnan(total) | np.isnan(edges_ms), np.nan, total > edges_ms)
             losses[:, [INDEX["latency_p50"], INDEX["latency"]]] = above
-        repeats = np.flatnonzero(self.repeats(values) > 0.0)
-        losses[repeats[:, None], _OF_QUESTIONS] = np.nan
-        losses[repeats, len(LOSSES) :] = np.nan
+        if self._repeat is not None:
+            is_repeat = self.repeats(values) > 0.0
+            repeats = np.flatnonzero(is_repeat)
+            losses[repeats[:, None], _OF_QUESTIONS] = np.nan
+            losses[repeats, len(LOSSES) :] = np.nan
+            losses[:, INDEX[REPEAT]] = is_repeat
         return losses
 
     def repeats(self, values: Floats) -> Floats:

@@ -15,6 +15,7 @@ DEFAULT_RULES: tuple[dict[str, Any], ...] = (
     {"kind": "drift"},
     {"kind": "no_data"},
     {"kind": "regression"},
+    {"kind": "repeats"},
     {"kind": "slo", "metric": "error", "objective": 0.95},
     # What people expect, as rates over windows and not one page a query.
     {"kind": "threshold", "metric": "slow", "limit": 0.2, "window": 900.0},

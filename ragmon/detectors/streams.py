@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Bools, Ints, grown
-from ragmon.detectors.losses import BINARY, INDEX, family
+from ragmon.detectors.losses import BINARY, INDEX, REPEAT, family
 from ragmon.windows.series import VERSION, Dims
 
 _BLOCK = 16
@@ -22,7 +22,7 @@ ABSENT = -1
 REFUSED = -2
 """In tables of rows: the stream is not watched, because the table is full."""
 NO_SERIES = -3
-"""In tables of rows: a record has no such dimension."""
+"""In tables of rows: a record has no such dimension, or the loss is not watched by slice."""
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -186,7 +186,11 @@ class StreamTable:
         names += [(name, value) for name, value in pairs if value]
         for series, (dimension, value) in enumerate(names):
             for loss in losses.tolist():
-                key = StreamKey(dims[0], self._metrics[loss], dimension, value)
+                metric = self._metrics[loss]
+                if dimension and metric == REPEAT:
+                    known[series, loss] = NO_SERIES
+                    continue
+                key = StreamKey(dims[0], metric, dimension, value)
                 known[series, loss] = self._row(key)
 
 

@@ -149,6 +149,67 @@ def test_a_slice_that_becomes_the_whole_widens_its_incident():
     assert len(groups(book_of(*[[acme]] * 6, [], [whole]))) == 2
 
 
+def outages(again, *left, **given):
+    """Incidents of an outage, twenty minutes with what it left, and an outage again.
+
+    Args:
+        again: seconds after the first, when the second began.
+        left: what is bad all the time.
+        given: of ``book_of``.
+    """
+    first = found("zero_result", severity="critical")
+    second = replace(first, changed_at=NOW + again)
+    return groups(book_of([first, *left], left, left, [second, *left], **given))
+
+
+RATINGS = found("positive_feedback", part=("channel", "chat"), began=-3_600.0)
+
+
+def test_a_second_outage_is_an_incident_of_its_own_although_ratings_are_low_since_the_first():
+    assert outages(1_800.0, RATINGS) == [["zero_result"], ["positive_feedback", "zero_result"]]
+
+
+def test_an_average_that_is_still_bad_does_not_hide_the_second_outage():
+    mean = found("error", "threshold", window_s=900.0)
+    mean = replace(mean, changed_at=None)
+    assert sorted(outages(1_860.0, mean)) == [["error"], ["zero_result"], ["zero_result"]]
+
+
+def test_an_outage_that_comes_back_within_minutes_is_the_same():
+    again = found("zero_result", severity="critical", began=1_100.0)
+    book = book_of([ZERO, RATINGS], [RATINGS], [again, RATINGS])
+    assert groups(book) == [["positive_feedback", "zero_result", "zero_result"]]
+
+
+def test_what_comes_back_while_a_cause_lasts_is_in_its_incident():
+    again = found("hit", began=1_200.0)
+    book = book_of([CANARY_HIT, HIT], [CANARY_HIT], [CANARY_HIT, again], slices=(SPREAD,))
+    assert groups(book) == [["hit", "hit", "hit"]]
+
+
+def test_an_outage_began_when_it_did_and_not_with_an_effect_that_was_weak_before():
+    outage = found("zero_result", severity="critical")
+    one_minute, ten_minutes = book_of([outage, RATINGS]), book_of([outage, RATINGS], [RATINGS])
+    for book in (one_minute, ten_minutes):
+        (incident,) = incidents((*book.open, *book.recent), NOW)
+        assert incident.began_at == NOW
+        assert "since 21:20 UTC" in incident.headline
+
+
+def test_a_storm_of_retries_is_part_of_the_outage_that_makes_clients_retry():
+    storm = found("repeat", "repeats", severity="info", began=120.0)
+    book = book_of([found("error")], [found("error"), storm])
+    assert groups(book) == [["error", "repeat"]]
+    assert [each.inhibited_by != "" for each in book.open] == [False, True]
+
+
+def test_a_storm_of_retries_alone_makes_nothing_worse():
+    storm = found("repeat", "repeats", severity="info")
+    (one,) = incidents(book_of([storm]).open, NOW)
+    assert one.severity == "info"
+    assert one.headline == "repeat"  # the sentence of its evidence
+
+
 def test_a_metric_that_is_known_to_be_worse_in_the_slice_is_no_news():
     late = [found(name, began=1_800.0) for name in ("hit", "latency")]
     book, told = AlertBook(), []

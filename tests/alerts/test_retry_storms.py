@@ -58,6 +58,25 @@ def test_repeats_of_one_question_raise_no_alert(log):
     assert [alert.sentence for alert in judged(log) if alert.severity != "info"] == []
 
 
+def test_they_are_a_finding_of_their_own(log):
+    """Of each pipeline as a whole, and it ends with the storm."""
+    found = [alert for alert in judged(log) if alert.name == "RagmonRetryStorm"]
+    assert len(found) >= STORMS
+    assert {alert.severity for alert in found} == {"info"}
+    assert {alert.key.stream[1:] for alert in found} == {("repeat", "", "")}
+    assert {alert.key.stream.pipeline for alert in found} == {"chat", "docs"}
+    assert "repeat rate of chat is " in found[0].sentence
+    assert found[0].sentence.endswith("% (at most 5 % allowed) over the last 5 min")
+    lasted = [alert.ended - alert.opened for alert in found if alert.ended is not None]
+    assert max(lasted) <= 660.0
+
+
+def test_without_repeats_there_is_none(log):
+    everyone = log.select(np.arange(len(log)))
+    everyone.values[:, REPEAT] = np.nan
+    assert [alert for alert in judged(everyone) if alert.name == "RagmonRetryStorm"] == []
+
+
 def test_the_same_queries_by_as_many_users_do(log):
     everyone = log.select(np.arange(len(log)))
     everyone.values[:, REPEAT] = np.nan

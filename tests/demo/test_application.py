@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from ragmon.clock import ManualClock
+from ragmon.clock import CpuClock, ManualClock
 from ragmon.demo.answerer import NOTHING_FOUND, CitedAnswer
 from ragmon.demo.application import FAST, STABLE, TOP_K, Application, Release, build_application
 from ragmon.demo.questions import known, load
@@ -29,6 +29,15 @@ class Slow:
 @cache
 def real():
     return build_application(ManualClock())
+
+
+def test_a_busy_machine_does_not_make_the_application_slow():
+    clock = CpuClock()
+    started = clock.monotonic()
+    clock.sleep(0.05)
+    assert clock.monotonic() - started < 0.025
+    sum(range(1_000))
+    assert clock.monotonic() > started
 
 
 def test_each_stage_is_measured():

@@ -33,7 +33,7 @@ def live(detection, minutes, cells):
 
 def test_every_kind_is_found():
     assert kinds("ragmon.detectors") == [
-        "anomaly", "canary", "drift", "no_data", "regression", "slo", "threshold",
+        "anomaly", "canary", "drift", "no_data", "regression", "repeats", "slo", "threshold",
     ]  # fmt: skip
 
 

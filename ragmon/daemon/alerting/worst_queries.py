@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ragmon import privacy
 from ragmon.alerts import Alert, WorstQuery
-from ragmon.detectors.losses import LossMap, loss_of
+from ragmon.alerts.example_texts import clip
+from ragmon.detectors.losses import REPEAT, LossMap, loss_of
 from ragmon.percentages import percent_text
 from ragmon.pipeline import Pipeline, Privacy
 from ragmon.queries.blocks import current
@@ -24,6 +25,7 @@ MOST = 5
 _MOST_RECORDS = 50_000  # that are looked at, the newest first
 _MOST_OPENED = 2_000  # of them, until five differ; a storm of one question has many more
 _TEXT = 200  # characters
+_MOST_ASKER = 60  # characters of the user who repeats a question
 _LATENCIES = ("slow", "latency", "latency_p50")
 _WHY = {
     "zero_result": "nothing was retrieved",
@@ -100,6 +102,8 @@ class WorstQueries:
     ) -> Iterator[_Bad]:
         if metric in _LATENCIES:
             loss = self._losses.latency_ms(observations.values)
+        elif metric == REPEAT:
+            loss = self._losses.repeats(observations.values)
         else:
             loss = self._losses.losses(observations.values)[:, self._losses.index[metric]]
         for at in np.flatnonzero(fits & (loss > 0.0)).tolist():
@@ -118,6 +122,10 @@ class WorstQueries:
     def _why(self, record: QueryRecord, loss: float, metric: str) -> str:
         if metric in _LATENCIES:
             return f"{loss:,.0f} ms"
+        if metric == REPEAT:
+            asker = self._text(record.user_id or record.session_id or "")
+            by = f" by {clip(asker, _MOST_ASKER)}" if asker else ""
+            return f"asked {loss + 1.0:,.0f} times in a minute{by}"
         if metric == "error":
             return self._text(record.error or "") or "failed"
         names = loss_of(metric)

@@ -78,7 +78,7 @@ def test_what_is_wrong_is_named(tmp_path, text, said):
 def test_times_by_kind_beside_the_shipped_ones(tmp_path):
     timing = build_timing(settings(tmp_path, "alerts: {wait: {anomaly: 5m}, renotify: 1h}"))
     assert timing.wait == {"threshold": 120.0, "anomaly": 300.0}
-    assert timing.keep == {"threshold": 300.0, "slo": 300.0}
+    assert timing.keep == {"threshold": 300.0, "slo": 300.0, "repeats": 300.0}
     assert timing.renotify == 3_600.0
 
 

@@ -107,6 +107,41 @@ def test_each_of_them_asks_something_else(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("texts", "query", "why"),
+    [
+        pytest.param("keep", "Where is jane@example.com?",
+                     "asked 30 times in a minute by jane@example.com", id="kept"),
+        pytest.param("redact", "Where is [email]?", "asked 30 times in a minute by [email]",
+                     id="redacted"),
+        pytest.param("drop", "", "asked 30 times in a minute", id="dropped"),
+    ],
+)  # fmt: skip
+def test_a_retry_storm_shows_the_question_and_who_asks_it(tmp_path, texts, query, why):
+    rig = Rig(tmp_path, PIPELINE)
+    asked = [("Where is jane@example.com?", "jane@example.com")] * 30 + [("Why?", "bob")] * 2
+    asked += [(f"question {at}", "bob") for at in range(20)]
+    records = [
+        record(f"q{at}", NOON + at / 10, pipeline="docs", query=question, user_id=user)
+        for at, (question, user) in enumerate(asked)
+    ]
+    rig.commit(sent(*records))
+    worst, other = shown(rig.store, alert("repeat", kind="repeats"), texts)
+    assert (worst.query_id, worst.query, worst.why) == ("q29", query, why)
+    assert other.query_id == "q31"
+
+
+def test_the_name_of_who_repeats_a_question_is_bounded(tmp_path):
+    rig = Rig(tmp_path, PIPELINE)
+    twice = [
+        record(f"q{at}", NOON + at, pipeline="docs", query="Why?", user_id=200 * "u")
+        for at in range(2)
+    ]
+    rig.commit(sent(*twice))
+    (worst,) = shown(rig.store, alert("repeat", kind="repeats"))
+    assert worst.why == f"asked 2 times in a minute by {59 * 'u'}…"
+
+
+@pytest.mark.parametrize(
     ("one", "other", "same"),
     [
         pytest.param("Why  me ?", "why me", True, id="case, blanks and its end"),

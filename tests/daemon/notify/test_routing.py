@@ -43,7 +43,7 @@ def test_sinks_are_built_from_settings():
         " give_up_after: 2h, format: json}]",
         external_url="https://ragmon.example.org",
     )
-    assert (chat.name, chat.min_severity, chat.pipelines) == ("stdout", "info", ())
+    assert (chat.name, chat.min_severity, chat.pipelines) == ("stdout", "warning", ())
     assert chat.give_up_after_s == 86_400.0
     assert (page.name, page.min_severity, page.pipelines) == ("page", "critical", ("docs",))
     assert page.give_up_after_s == 7_200.0
