@@ -66,6 +66,7 @@ _OF_MODEL = (
     "gen_ai.input.messages", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.system",
     "gen_ai.provider.name", "gen_ai.usage.output_tokens", "gen_ai.completion.0.content",
 )  # fmt: skip
+_PARAMETERS = "gen_ai.request.parameters"  # of TraceAI, as JSON
 _MISSING = "none"  # what Micrometer writes where nothing was answered
 _DETAILS = "gen_ai.client.inference.operation.details"
 EVALUATION = "gen_ai.evaluation.result"
@@ -147,6 +148,7 @@ def _read_model(span: Span, facts: SpanFacts) -> None:
     ):
         if attributes.get(key) != _MISSING:
             facts.set(field, name(attributes.get(key)), key)
+    facts.set_lazily("requested_model", _model_in, attributes.get(_PARAMETERS), _PARAMETERS)
     for field, keys in (
         ("prompt_tokens", _PROMPT_TOKENS),
         ("completion_tokens", _COMPLETION_TOKENS),
@@ -155,6 +157,11 @@ def _read_model(span: Span, facts: SpanFacts) -> None:
             facts.set(field, integer(entry[0]), entry[1])
     facts.set("cost_usd", number(attributes.get("gen_ai.usage.cost")), "gen_ai.usage.cost")
     facts.set("response_id", name(attributes.get("gen_ai.response.id")), "gen_ai.response.id")
+
+
+def _model_in(parameters: Any) -> str | None:
+    structure = loads(parameters)
+    return name(structure.get("model")) if isinstance(structure, dict) else None
 
 
 def _read_messages(span: Span, facts: SpanFacts) -> None:

@@ -40,7 +40,7 @@ _STANDARD = frozenset(
      "k8s", "cloud", "faas", "code", "thread", "process", "host", "os", "peer", "telemetry",
      "exception", "error", "aws", "azure", "gcp", "otel", "browser", "user_agent", "tls", "dns",
      "container", "feature_flag", "graphql", "system", "service", "deployment", "device", "file",
-     "log", "event", "span", "enduser", "event_loop", "sender", "recipient"}
+     "log", "event", "enduser", "event_loop", "sender", "recipient"}
 )  # fmt: skip
 _NO_ID = ("default", "unknown", "none", "null", "anonymous")
 _WORDS = {
@@ -49,10 +49,12 @@ _WORDS = {
     "query": ("question", "user_question", "user_query", "user_input", "query_text", "search_query",
               "query"),
     "input": ("input", "inputs", "input_value", "request_data", "request"),
+    "messages": ("input_messages", "prompt_messages", "messages"),
     "arguments": ("args", "arguments", "kwargs"),
     "output": ("output", "outputs", "output_value", "return", "response_data", "response",
-               "result"),
+               "response_text", "completion", "result"),
     "documents": ("documents", "retrieved_documents", "docs", "contexts", "retrieved_contexts",
+                  "retrieval_context", "retrieved_context",
                   "rag_contexts", "chunks", "passages", "retrieval_results", "nodes"),
     "model": ("response_model", "model", "model_name", "model_id", "request_model"),
     "prompt_tokens": ("prompt_tokens", "input_tokens", "num_prompt_tokens", "num_input_tokens",
@@ -135,7 +137,8 @@ def _kind(span: Span, key: str, plan: Plan) -> str:
     role = _ROLES.get(word, "")
     last = _SEPARATORS.split(_NEW_WORD.sub("_", key))[-1].lower()
     is_step = last not in _VAGUE or "span" in key.lower() or _is_pair(plan)
-    return role if is_step and any(plan.of(field) for field in _CONTENT) else ""
+    held = ("messages", *_CONTENT) if role == MODEL else _CONTENT
+    return role if is_step and any(plan.of(field) for field in held) else ""
 
 
 def _is_pair(plan: Plan) -> bool:
@@ -192,7 +195,7 @@ def _read_content(span: Span, facts: SpanFacts, plan: Plan) -> None:
     if role == MODEL:
         _read_model(attributes, facts, plan)
     asked = asked_in if role == MODEL else question
-    for key in (*plan.of("query"), *plan.of("input")):
+    for key in (*plan.of("query"), *plan.of("input"), *_messages(role, plan)):
         facts.set_lazily("query", asked, attributes[key], key)
     _read_arguments(attributes, plan, facts)
     if span.status == ERROR:
@@ -206,6 +209,11 @@ def _read_content(span: Span, facts: SpanFacts, plan: Plan) -> None:
             facts.set_lazily("answer", answer, attributes[key], key)
             if role != MODEL:
                 facts.set_lazily("passages", passages_in, attributes[key], key)
+
+
+def _messages(role: str, plan: Plan) -> tuple[str, ...]:
+    """Keys of a conversation, which only a model's step is asked with."""
+    return plan.of("messages") if role == MODEL else ()
 
 
 def _read_documents(attributes: Attributes, facts: SpanFacts, plan: Plan) -> None:
