@@ -18,12 +18,16 @@ _MONDAY = 4 * _DAY  # 5 January 1970: weeks begin with a tick
 
 
 class Axis(Struct, frozen=True):
-    """From ``first`` to ``last``, with ticks and their texts; ``name`` stands beside it."""
+    """From ``first`` to ``last``, with ticks and their texts; ``name`` stands beside it.
+
+    With ``has_clock`` the ticks are unix seconds and tell the time of day.
+    """
 
     first: float
     last: float
     ticks: tuple[tuple[float, str], ...]
     name: str = ""
+    has_clock: bool = False
 
     def share(self, value: float) -> float:
         """The place of a value, 0 at the first end and 1 at the last."""
@@ -75,7 +79,7 @@ def times(first: float, last: float, *, most: int = 6) -> Axis:
     while at <= first + span and len(ticks) < 4 * most:
         ticks.append((float(at), _time_text(at, step, is_first=not ticks)))
         at += step
-    return Axis(first, first + span, tuple(ticks))
+    return Axis(first, first + span, tuple(ticks), has_clock=step < _DAY)
 
 
 def _time_text(at: float, step: float, *, is_first: bool) -> str:

@@ -79,7 +79,10 @@ class Frame(Struct, frozen=True):
             if middle - half >= free:
                 is_minor = middle - LARGE * half < large_free
                 class_ = "below minor" if is_minor else "below"
-                parts.append(label(middle, self.bottom + 16, text, anchor="middle", class_=class_))
+                moment = at if self.x_axis.has_clock else None
+                parts.append(
+                    label(middle, self.bottom + 16, text, anchor="middle", class_=class_, at=moment)
+                )
                 free = middle + half + LETTER
                 if not is_minor:
                     large_free = middle + LARGE * (half + LETTER)

@@ -206,7 +206,7 @@ def _marks(frame: Frame, marks: Sequence[Mark]) -> Iterator[str]:
 
 def _mark_text(frame: Frame, text: str, left: float, ends: list[float]) -> str:
     """The text beside a mark, in the first row where it touches no other; none without room."""
-    wide = _MARK_LETTER * len(text) + 6
+    wide = _MARK_LETTER * len(text) + 12
     row = next((row for row, end in enumerate(ends) if end <= left), None)
     is_beyond = left + wide > frame.width
     if row is None or (is_beyond and ends[row] > left - wide):

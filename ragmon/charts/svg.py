@@ -41,8 +41,25 @@ def picture(width: float, height: float, title: str, *children: str, class_: str
     )
 
 
-def label(x: float, y: float, text: str, *, anchor: str = "start", class_: str = "") -> str:
-    """A text whose baseline is at y."""
+def label(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    anchor: str = "start",
+    class_: str = "",
+    at: float | None = None,
+) -> str:
+    """A text whose baseline is at y.
+
+    Args:
+        x: of its anchor.
+        y: of its baseline.
+        text: that is shown.
+        anchor: ``start``, ``middle`` or ``end``.
+        class_: for the style sheet.
+        at: the moment that it tells, unix seconds, so that a script can tell it in another zone.
+    """
     return element(
         "text",
         text_of(text),
@@ -50,6 +67,7 @@ def label(x: float, y: float, text: str, *, anchor: str = "start", class_: str =
         y=y,
         text_anchor=None if anchor == "start" else anchor,
         class_=class_ or None,
+        data_at=None if at is None else f"{at:.0f}",
     )
 
 

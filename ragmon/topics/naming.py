@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ragmon.topics.terms import words_of
 
 MOST_WORDS = 4
+_OWN_SHARE = 0.4  # of a word's questions that a topic it names has at least
 LEAST_ASKERS = 3
 """People who must have used a word before it names a topic.
 
@@ -60,13 +61,17 @@ def _note(used_by: dict[str, set[int]], words: Iterable[str], people: Iterable[i
 def _telling(
     within: Counter[str], overall: Counter[str], size: int, questions: int
 ) -> tuple[str, ...]:
-    """Words by how often they are in the topic, and how much more often than elsewhere."""
+    """Words by how often they are in the topic, and how much more often than elsewhere.
+
+    Those asked mostly elsewhere, such as "what" and "does", come last: they tell of no topic.
+    """
     scores = {
         word: (count / size) * math.log(max(1.0, (count / size) / (overall[word] / questions)))
         for word, count in within.items()
         if count > 1 or size < 10
     }
-    best = sorted(scores, key=lambda word: (-scores[word], word))[: 3 * MOST_WORDS]
+    common = {word for word in scores if within[word] < _OWN_SHARE * overall[word]}
+    best = sorted(scores, key=lambda word: (word in common, -scores[word], word))[: 3 * MOST_WORDS]
     chosen: list[str] = []
     for word in best:
         stem = word[:5]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.charts import axes
+from ragmon.charts.frame import Frame
 from ragmon.charts.units import value_text
 
 NOON = 1_795_176_000.0  # Friday 20 November 2026, 12:00 UTC
@@ -90,3 +91,12 @@ def test_a_week_begins_on_monday():
 )
 def test_values_are_told_with_their_unit(value, unit, expected):
     assert value_text(value, unit) == expected
+
+
+def test_ticks_tell_their_moment_where_they_tell_the_time_of_day():
+    assert axes.times(NOON - 86_400, NOON).has_clock
+    assert not axes.times(NOON - 7 * 86_400, NOON).has_clock
+    hours = Frame.around(axes.times(NOON - 86_400, NOON), axes.ratios([0.5]), (560, 200)).axes()
+    assert f'data-at="{NOON:.0f}"' in hours
+    days = Frame.around(axes.times(NOON - 7 * 86_400, NOON), axes.ratios([0.5]), (560, 200)).axes()
+    assert "data-at" not in days

@@ -133,6 +133,17 @@ def test_names_leave_out_words_of_all_topics():
     assert names(texts, [0, 0, 1, 1] * 3, 2, people) == [("refund",), ("parcel",)]
 
 
+def test_a_word_asked_mostly_in_other_topics_names_one_last():
+    texts = [f"what about {thing}" for thing in ("alpha", "beta", "delta") * 3]
+    labels = [0] * 9
+    for topic in range(1, 6):
+        texts += [f"what about thing{topic}" for _ in range(4)]
+        texts += [f"why no thing{topic}" for _ in range(8)]
+        labels += [topic] * 12
+    people = [[at + 1] for at in range(len(texts))]
+    assert names(texts, labels, 6, people)[0] == ("alpha", "beta", "delta", "about")
+
+
 @pytest.mark.parametrize(
     ("people", "expected"),
     [

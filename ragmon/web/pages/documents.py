@@ -16,6 +16,7 @@ from ragmon.web.pages.rendering import Renderer
 from ragmon.web.permits import check_pipeline
 
 SINCE = ("24h", "7d", "30d")
+_SHOWN = 8  # findings of a kind; others are folded
 _ROWS = 60
 
 TITLES: Mapping[FindingKind, tuple[str, str, str]] = {
@@ -69,6 +70,7 @@ class DocumentPageSection:
         return self._renderer.page(
             "documents.html",
             400 if refusal else 200,
+            shown=_SHOWN,
             refusal=refusal,
             filled=filled,
             windows=[(name, address(filled, since=name)) for name in SINCE],

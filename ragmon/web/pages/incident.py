@@ -29,6 +29,7 @@ from ragmon.web.permits import Readable, permit_of
 from ragmon.web.series import SeriesQuery
 
 _MOST_INCIDENTS, _MOST_ALERTS, _MOST_LETTERS = 1_000, 40, 200
+_SHOWN_ALERTS, _SHOWN_STEPS = 6, 10  # others are folded
 _LEAST_S, _MOST_S = 7_200.0, 86_400.0  # shown before the onset, and after the end
 _LONGEST_S = 60 * 86_400.0
 _POINTS = 120
@@ -143,6 +144,8 @@ class IncidentSection:
             is_open=incident.state == "open" if incident else main.ended_at is None,
             now=now,
             figures=await self._figures(main, incident, now),
+            shown_alerts=_SHOWN_ALERTS,
+            shown_steps=_SHOWN_STEPS,
             slices=driving_slices(main),
             missing=missing,
             topics=topics,

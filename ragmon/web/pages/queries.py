@@ -39,6 +39,8 @@ FIELDS = (
     Field("version", "Version"),
     Field("tag", "Tag", hint="tenant=acme"),
     Field("failing", "Failing in", hint="miss,error"),
+    Field("since", "Since", hint="24h"),
+    Field("order", "First the", ORDERS),
     Field("failure_mode", "Failure mode", _MODES),
     Field("feedback", "Feedback", _RATINGS),
     Field("min_score", "Faithfulness from", hint="0"),
@@ -48,11 +50,10 @@ FIELDS = (
     Field("session", "Session"),
     Field("user", "User"),
     Field("trace", "Trace id"),
-    Field("since", "Since", hint="24h"),
     Field("until", "Until", hint="1h"),
-    Field("order", "First the", ORDERS),
 )
 """Fields in the order of the form; blank ones ask for nothing."""
+_USUAL = 7  # of them; the others are folded while they are blank
 
 
 class ListedQuery(NamedTuple):
@@ -97,6 +98,8 @@ class QueryListSection:
             400 if refusal else 200,
             refusal=refusal,
             fields=FIELDS,
+            usual=_USUAL,
+            is_unfolded=any(field.name in filled for field in FIELDS[_USUAL:]),
             filled=filled,
             hidden={name: text for name, text in own.items() if name.startswith(TAGS)},
             rows=[row_of(detail) for detail in listed.queries],

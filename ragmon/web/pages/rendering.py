@@ -46,6 +46,8 @@ class Renderer:
         self._environment.filters |= {
             "text": words.text,
             "plain": words.plain,
+            "sentence": words.sentence,
+            "headline": words.headline,
             "whole": words.whole,
             "figure": words.figure,
             "size": words.size,

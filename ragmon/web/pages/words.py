@@ -4,8 +4,9 @@ import math
 import re
 from datetime import UTC, datetime
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from ragmon.alerts.as_json import IncidentView
 from ragmon.charts.units import Unit, value_text
 
 LONGEST = 160
@@ -14,11 +15,56 @@ LONGEST = 160
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _CONTROL_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _DASH = "–"
+_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2} )?(\d{2}):(\d{2}) UTC")
+_BARE_LEVEL = re.compile(r"\((\d[\d.]* %)\)")
+_HALF_DAY_S, _DAY_S = 43_200.0, 86_400.0
 
 
 def text(value: str, most: int = LONGEST) -> Markup:
     """A text that a client sent: cut, and apart from the direction of what stands around it."""
     return Markup("<bdi>{}</bdi>").format(plain(value, most))
+
+
+def sentence(value: str, near: float | None, most: int = LONGEST) -> Markup:
+    """A sentence of an alert or finding, whose moments are shown in the reader's zone.
+
+    Args:
+        value: the sentence; its moments are in UTC, those without a date within half a day of
+            ``near``.
+        near: unix seconds; None: moments without a date stay as they are.
+        most: characters that are shown.
+    """
+    shown, parts, done = plain(value, most), [], 0
+    for match in _MOMENT.finditer(shown):
+        moment = _moment_of(match, near)
+        if moment is not None:
+            parts += [escape(shown[done : match.start()]), when(moment)]
+            done = match.end()
+    return Markup("<bdi>{}</bdi>").format(Markup("").join([*parts, escape(shown[done:])]))
+
+
+def _moment_of(match: re.Match[str], near: float | None) -> float | None:
+    """Unix seconds of a moment in a sentence; None where its day is not known."""
+    date, hour, minute = match.groups()
+    try:
+        if date is not None:
+            return datetime.strptime(
+                f"{date}{hour}:{minute} +0000", "%Y-%m-%d %H:%M %z"
+            ).timestamp()
+    except ValueError:  # somebody else's digits
+        return None
+    if near is None or int(hour) > 23 or int(minute) > 59:
+        return None
+    clock = 3_600.0 * int(hour) + 60.0 * int(minute)
+    return near + (clock - near + _HALF_DAY_S) % _DAY_S - _HALF_DAY_S
+
+
+def headline(incident: IncidentView) -> Markup:
+    """The headline of an incident: in the past once it ended, and with what was expected."""
+    shown = _BARE_LEVEL.sub(r"(expected \1)", incident.headline)
+    if incident.ended_at is not None:
+        shown = shown.replace(" is worse since ", " was worse from ", 1)
+    return sentence(shown, incident.began_at, 400)
 
 
 def plain(value: str, most: int = LONGEST) -> str:

@@ -122,7 +122,8 @@ def alert(**fields):
     "text",
     [
         pytest.param(
-            "acme & <sons> of docs is worse since 21:02 UTC: hit rate 88 % (93 %)", id="what"
+            "acme & <sons> of docs is worse since 19 Feb 21:02 UTC: hit rate 88 % (expected 93 %)",
+            id="what",
         ),
         pytest.param("Since 19 Feb 21:02 UTC estimated", id="since when"),
         pytest.param("Detected 19 Feb 21:20 UTC after 18 min", id="how quickly"),

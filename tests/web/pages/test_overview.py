@@ -246,7 +246,7 @@ def alert(**fields):
     [
         pytest.param({}, "1 open incident", id="counted"),
         pytest.param({}, "shop & co is worse since", id="what, where and since when"),
-        pytest.param({}, "zero-result rate 12 % (7 %)", id="how much"),
+        pytest.param({}, "zero-result rate 12 % (expected 7 %)", id="how much"),
         pytest.param({}, "RagmonHitRate warning, firing", id="its alerts"),
         pytest.param({"state": "no_data"}, "warning, no data", id="silence does not end it"),
         pytest.param({"silenced_by": "deploy"}, "silenced by deploy", id="silenced"),

@@ -21,6 +21,25 @@
     }
   }
 
+  /* Ticks of an axis of hours; one of days stays in UTC. As long as the texts in UTC, so that none
+     touch: the day at midnight and at the first tick, else the clock. */
+  const clock = new Intl.DateTimeFormat("en-GB", {hour: "2-digit", minute: "2-digit", hourCycle: "h23"});
+  const second = new Intl.DateTimeFormat("en-GB", {hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23"});
+  const date = new Intl.DateTimeFormat("en-US", {month: "short", day: "numeric"});
+
+  function showAxes(root) {
+    const ticks = root.querySelectorAll("svg text[data-at]:not([data-utc])");
+    for (const tick of ticks) {
+      const moment = new Date(tick.dataset.at * 1000), utc = tick.textContent;
+      const time = (/:\d\d:/.test(utc) ? second : clock).format(moment);
+      const full = `${date.format(moment)} ${time}`;
+      tick.textContent = time.startsWith("00:00") ? date.format(moment) : utc.includes(" ") && utc.includes(":") ? full : time;
+      tick.dataset.utc = utc;
+      tick.append(Object.assign(document.createElementNS("http://www.w3.org/2000/svg", "title"), {textContent: moment.toISOString()}));
+    }
+    if (ticks.length) for (const note of document.querySelectorAll(".axes")) note.textContent = "Hours are in your time zone.";
+  }
+
   /* Parts with data-live and an id take the place of those on the page, if they differ. */
   let renewing = false, paused = false, failures = 0;
   const main = document.querySelector("main");
@@ -54,6 +73,7 @@
         const other = fresh.getElementById(part.id);
         if (!other) continue;
         showTimes(other);
+        showAxes(other);
         if (other.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) {
           const open = [...part.querySelectorAll("details[open][id]")].map((one) => one.id);
           part.replaceChildren(...other.childNodes);
@@ -226,4 +246,5 @@
 
   document.querySelector("footer .keys").hidden = false;
   showTimes(document);
+  showAxes(document);
 })();
