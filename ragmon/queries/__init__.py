@@ -201,15 +201,15 @@ class _Best:
         """True where no hit of that rank, in any block, would be among them."""
         return len(self.hits) == self._most and bound < self.hits[0].rank
 
-    def add(self, hit: Hit) -> None:
-        """Take in another."""
-        self.count += 1
-        if self._after is not None and (hit.rank, hit.sequence) >= self._after:
-            return
-        if len(self.hits) < self._most:
-            heapq.heappush(self.hits, hit)
-        else:
-            heapq.heappushpop(self.hits, hit)
+    def take_from(self, hits: BlockHits, first_sequence: int) -> None:
+        """Take in those of a block."""
+        count, greatest = hits.best(first_sequence, self._most, self._after)
+        self.count += count
+        for hit in greatest:
+            if len(self.hits) < self._most:
+                heapq.heappush(self.hits, hit)
+            else:
+                heapq.heappushpop(self.hits, hit)
 
 
 def hits_of(search: QuerySearch) -> tuple[list[Hit], MatchCount]:
@@ -229,8 +229,8 @@ def hits_of(search: QuerySearch) -> tuple[list[Hit], MatchCount]:
                 best.count += count
                 continue
         search.on_block()
-        for hit in _hits_in(search, criterion, candidate):
-            best.add(hit)
+        hits = BlockHits(search.reader, search.pipeline, asked, criterion)
+        best.take_from(hits, candidate.outline.first_sequence)
     return best.hits, MatchCount(total=best.count, at_least=not is_whole)
 
 

@@ -173,8 +173,10 @@ class Criterion:
                 return scored
             places = [at for at, _ in scored]
         if self.order == "slowest":
-            return [(at, float(values[at, self._place[self._latency]])) for at in places]
-        return [(at, float(timestamps[at])) for at in places]
+            ranks = values[places, self._place[self._latency]]
+        else:
+            ranks = timestamps[places]
+        return list(zip(places, ranks.tolist(), strict=True))
 
 
 def scores_of(block: Block, judged: _Floats, places: list[int]) -> list[float]:
