@@ -12,8 +12,9 @@ from ragmon.topics.corpus import Corpus, sample_of
 from ragmon.topics.finding import find_topics
 from ragmon.topics.identity import BothLabels, KnownTopic, Recognized, recognize
 from ragmon.topics.model import TopicModel, kept
-from ragmon.topics.naming import names
+from ragmon.topics.naming import LEAST_ASKERS, names
 from ragmon.topics.neighbours import TermWeights
+from ragmon.topics.terms import Questions
 
 MOST_KEPT_TERMS = 60
 """Terms of a topic that are kept from day to day."""
@@ -96,7 +97,7 @@ def group(
             clear=int(corpus.counts[nearest.is_clear].sum()),
             by_vectors=by_vectors,
         ),
-        kept=_kept(model, groups, now),
+        kept=_kept(model, groups, now, shared_terms(sampled, corpus.askers[places])),
     )
 
 
@@ -125,12 +126,33 @@ def _typical(
     return [order[first : min(first + _TYPICAL, end)] for first, end in pairwise(starts)]
 
 
-def _kept(model: TopicModel, groups: Sequence[TopicGroup], now: float) -> KeptModel:
-    """The strongest terms of each topic."""
-    strongest = np.argsort(-model.centroids, axis=0, kind="stable")[:MOST_KEPT_TERMS]
+def shared_terms(questions: Questions, askers: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """The terms that ``LEAST_ASKERS`` people or more used, rising.
+
+    The terms of a topic outlive the erasure of those who asked, as its name does; so what fewer
+    people used is not kept.
+
+    Args:
+        questions: distinct ones.
+        askers: people who asked each, shape (n, KEPT_ASKERS); 0: none.
+    """
+    lengths = np.diff(questions.starts)
+    terms = np.repeat(questions.terms.astype(np.uint64), askers.shape[1])
+    people = np.repeat(askers, lengths, axis=0).ravel().astype(np.uint64)
+    known = people > 0
+    pairs = np.unique(terms[known] << np.uint64(32) | people[known])
+    numbers, users = np.unique((pairs >> np.uint64(32)).astype(np.int32), return_counts=True)
+    return numbers[users >= LEAST_ASKERS]
+
+
+def _kept(
+    model: TopicModel, groups: Sequence[TopicGroup], now: float, shared: NDArray[np.int32]
+) -> KeptModel:
+    """The strongest terms of each topic, of those that several people used."""
+    weights = np.where(np.isin(model.weights.terms, shared)[:, None], model.centroids, 0.0)
+    strongest = np.argsort(-weights, axis=0, kind="stable")[:MOST_KEPT_TERMS]
     columns = [
-        np.sort(strongest[model.centroids[strongest[:, at], at] > 0.0, at])
-        for at in range(model.topics)
+        np.sort(strongest[weights[strongest[:, at], at] > 0.0, at]) for at in range(model.topics)
     ]
     used = np.unique(np.concatenate([*columns, np.zeros(0, np.int64)])).astype(np.int64)
     topics = tuple(

@@ -7,11 +7,11 @@ import pytest
 
 from ragmon.topics.analysis import QueriesRead, topic_list
 from ragmon.topics.corpus import CorpusBuilder, sample_of
-from ragmon.topics.grouping import KeptModel, group
+from ragmon.topics.grouping import KeptModel, group, shared_terms
 from ragmon.topics.model import LEAST_LIKENESS, fit, kept
 from ragmon.topics.naming import names
 from ragmon.topics.outcomes import outcomes
-from ragmon.topics.terms import TermReader, words_of
+from ragmon.topics.terms import TermReader, term_of, words_of
 
 NOTHING_KEPT = KeptModel(made_at=0.0)
 SUBJECTS = {
@@ -279,3 +279,30 @@ def test_questions_between_two_topics_are_not_clear():
     assert nearest.is_clear[-2:].tolist() == [False, False]
     assert kept(nearest)[-2:].tolist()[1] == -1
     assert nearest.likeness[-2] > LEAST_LIKENESS
+
+
+def test_what_is_kept_of_topics_are_terms_that_three_people_used():
+    texts = [f"refund {thing} zwicky" for thing in ("account", "balance", "limit", "card")]
+    texts += [f"parcel {thing} date" for thing in ("account", "balance", "limit", "card")]
+    texts += [f"refund {thing} deadline" for thing in ("soon", "late", "long", "short")]
+    texts += [f"parcel {thing} missing" for thing in ("soon", "late", "long", "short")]
+    people = [1, 1, 2, 2, *range(10, 22)]
+    builder = CorpusBuilder()
+    builder.add(list(range(len(texts))), texts, people)
+    kept_terms = {
+        term
+        for topic in group(builder.corpus(), builder.texts, NOTHING_KEPT, 1.0).kept.topics
+        for term in topic.terms
+    }
+    assert term_of("refund") in kept_terms
+    assert term_of("deadline") in kept_terms
+    assert term_of("zwicky") not in kept_terms
+
+
+def test_terms_are_shared_by_people_not_by_questions():
+    questions = TermReader().read(["rare one", "rare two", "rare three", "parcel four"])
+    askers = np.array([[1, 2, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0]], dtype=np.uint32)
+    assert shared_terms(questions, askers).tolist() == []
+    askers[2, 1] = 4
+    assert shared_terms(questions, askers).tolist() == [term_of("rare")]
+    assert shared_terms(TermReader().read([]), np.zeros((0, 3), np.uint32)).tolist() == []
