@@ -111,3 +111,12 @@ def test_a_planted_document_of_a_simulated_week_is_found_alone(seed):
     gathering = gathered(simulated.piece)
     result = compare(gathering.compared.with_outcome("disliked"), len(gathering.names))
     assert {gathering.names[one.document][1] for one in result.named} == simulated.bad
+
+
+@pytest.mark.parametrize("seed", [3, 37, 49])
+def test_no_second_document_is_blamed_for_what_is_left_of_the_first(seed):
+    """Weeks of 20,000 answers in which a harmless document was named beside the bad one."""
+    simulated = week(seed, answers=20_000)
+    gathering = gathered(simulated.piece)
+    comparisons = compare(gathering.compared.with_outcome("disliked"), len(gathering.names))
+    assert {gathering.names[one.document][1] for one in comparisons.named} == simulated.bad
