@@ -22,6 +22,7 @@ from ragmon.cli.pipeline_names import check_pipeline
 from ragmon.cli.progress import waiting
 from ragmon.cli.rich_output import standard_output
 from ragmon.counts import counted
+from ragmon.documents.live import LiveDocumentList, LivePipeline
 from ragmon.documents.report import (
     DocumentFigures,
     DocumentFinding,
@@ -71,6 +72,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="ids of all documents there are, one a line; lists those never retrieved",
     )
     parser.add_argument("--limit", default="20", metavar="N", help="documents at most (default 20)")
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="list what is retrieved most in this hour and the last, without reading the store;"
+        " of the other choices only --pipeline, --limit and --json matter",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON instead of tables")
     form.add_argument("--csv", action="store_true", help="print the documents as CSV")
@@ -78,6 +85,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask and print."""
+    if args.live:
+        return _run_live(args)
     every = None if args.all is None else _ids(args.all)
     names = ("pipeline", "since", "until", "by", "k", "changed", "release", "limit")
     asked = {name: getattr(args, name) for name in names if getattr(args, name)}
@@ -99,6 +108,47 @@ def run(args: argparse.Namespace) -> int:
         shown = msgspec.structs.replace(report, retrieved_ids=None)
         standard_output(markup=False).print(view(one_line_each(shown), dead))
     return 0
+
+
+def _run_live(args: argparse.Namespace) -> int:
+    """Print the live lists."""
+    if args.csv or args.all is not None:
+        raise SettingsError(
+            "--live goes neither with --csv nor with --all", hint="Leave one of them out"
+        )
+    asked = {name: getattr(args, name) for name in ("pipeline", "limit") if getattr(args, name)}
+    session = remote.session(args)
+    listed = remote.get(session, args.url, "/v1/documents/top", LiveDocumentList, **asked)
+    if not listed.pipelines:
+        check_pipeline(session, args.url, args.pipeline)
+    if args.json:
+        say_json(msgspec.to_builtins(listed))
+    else:
+        standard_output(markup=False).print(live_view(one_line_each(listed)))
+    return 0
+
+
+def live_view(listed: LiveDocumentList) -> RenderableType:
+    """The live lists as tables."""
+    if not listed.pipelines:
+        return Text("No query retrieved anything in this hour and the last.")
+    return Group(*itertools.chain.from_iterable(map(_live_parts, listed.pipelines)))
+
+
+def _live_parts(pipeline: LivePipeline) -> tuple[RenderableType, RenderableType]:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("document", overflow="fold")
+    for name in ("retrieved", "between", "part of all", "cited"):
+        table.add_column(name, justify="right")
+    for row in pipeline.documents:
+        table.add_row(
+            row.id,
+            f"{row.retrieved.estimate:,}",
+            f"{row.retrieved.lower:,} – {row.retrieved.upper:,}",
+            percent_text(row.share),
+            f"{row.cited.estimate:,}",
+        )
+    return Text(f"{pipeline.pipeline}: {counted(pipeline.queries, 'query', 'queries')}"), table
 
 
 def view(report: DocumentReport, dead: list[str] | None = None) -> RenderableType:

@@ -2,6 +2,9 @@
 
 import asyncio
 import math
+import threading
+from collections.abc import Callable, Sequence
+from random import Random
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
@@ -9,10 +12,12 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.read_deadline import read_deadline
 from ragmon.documents.findings import ReportBounds, report_of
 from ragmon.documents.gathering import Gathering, Scope
+from ragmon.documents.live import LiveDocumentCounts, LiveDocumentList
 from ragmon.documents.report import DocumentReport
 from ragmon.memory import MemoryBudget
 from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.documents import gather
+from ragmon.records import QueryRecord
 from ragmon.web.documents import DocumentQuery
 
 _HINT = "Ask for less: a later since, or one pipeline; or raise limits.query_timeout"
@@ -29,10 +34,29 @@ class LiveDocuments:
         self._clock = clock
         self._memory = memory
         self._turn = asyncio.Lock()
+        self._counts = LiveDocumentCounts(clock.now, Random().randrange)  # noqa: S311 - a sample
+        self._counts_lock = threading.Lock()
+        engine.committer.read(self._observe)
+        engine.on_erased.append(self._forget)
 
     def now(self) -> float:
         """Unix seconds."""
         return self._clock.now()
+
+    def top(self, readable: Callable[[str], bool] | None, most: int) -> LiveDocumentList:
+        """Documents retrieved most in this hour and the last, of the pipelines that may be read."""
+        with self._counts_lock:
+            return self._counts.top(readable, most)
+
+    def _observe(self, records: Sequence[QueryRecord]) -> None:
+        """Count new queries; on the writer's thread."""
+        with self._counts_lock:
+            self._counts.observe(records)
+
+    def _forget(self) -> None:
+        """Count anew, without what was erased."""
+        with self._counts_lock:
+            self._counts.clear()
 
     async def documents(self, query: DocumentQuery) -> DocumentReport:
         """The report, over the pipelines that may be read.

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from ragmon.documents.live import LiveDocumentList
 from ragmon.documents.report import DocumentReport
 from ragmon.web.endpoint import HTML, LIMIT, PIPELINE, Endpoint, Parameter
 
@@ -63,6 +64,22 @@ DOCUMENTS = Endpoint(
     answer=DocumentReport,
     problems=(400,),
 )
+TOP_DOCUMENTS = Endpoint(
+    name="topDocuments",
+    method="GET",
+    path="/v1/documents/top",
+    scope="read",
+    pipelines="own",
+    tag="Documents",
+    summary="Documents that are retrieved most in this hour and the last",
+    help="Counted as queries come, in bounded memory, without reading the store. Of the first "
+    "20,000 queries of an hour each is counted, of others one in 8; `lower` and `upper` hold what "
+    "that and the bound cost. It begins anew when ragmon starts and when queries are erased: see "
+    "`from`.",
+    parameters=(PIPELINE, LIMIT),
+    answer=LiveDocumentList,
+    problems=(400,),
+)
 DOCUMENTS_PAGE = Endpoint(
     name="documentsPage",
     method="GET",
@@ -78,5 +95,5 @@ DOCUMENTS_PAGE = Endpoint(
     shown_problems=(400,),
 )
 
-EVERY = (DOCUMENTS,)
+EVERY = (DOCUMENTS, TOP_DOCUMENTS)
 """Those of the API, in the order of the document."""

@@ -8,9 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragmon.asgi import Problem
+from ragmon.documents.live import LiveDocumentList
 from ragmon.documents.report import DocumentReport
 from ragmon.web.api import Page, json_answer
-from ragmon.web.document_endpoints import DEFAULT_K, DEFAULT_SINCE, DOCUMENTS, UNITS
+from ragmon.web.document_endpoints import DEFAULT_K, DEFAULT_SINCE, DOCUMENTS, TOP_DOCUMENTS, UNITS
 from ragmon.web.parameters import limit_of, moment_of
 from ragmon.web.permits import Readable, pipeline_of
 
@@ -43,6 +44,10 @@ class DocumentSource(Protocol):
         """The report, over the pipelines that may be read."""
         ...
 
+    def top(self, readable: Readable | None, most: int) -> LiveDocumentList:
+        """Documents retrieved most in this hour and the last, of the pipelines that may be read."""
+        ...
+
 
 class DocumentSection:
     """Endpoint of documents."""
@@ -52,7 +57,13 @@ class DocumentSection:
 
     def pages(self) -> Sequence[Page]:
         """Its endpoint."""
-        return (Page(DOCUMENTS, self.documents),)
+        return (Page(DOCUMENTS, self.documents), Page(TOP_DOCUMENTS, self.top))
+
+    async def top(self, request: Request) -> Response:
+        """The live lists as JSON."""
+        permitted = pipeline_of(request)
+        most = limit_of(request.query_params.get("limit", "50"))
+        return json_answer(self._source.top(readable_one(*permitted), most))
 
     async def documents(self, request: Request) -> Response:
         """The report as JSON."""
@@ -62,6 +73,11 @@ class DocumentSection:
             rows=limit_of(asked.get("limit", "50")), with_ids=_is_true("ids", asked.get("ids", ""))
         )
         return json_answer(await self._source.documents(query))
+
+
+def readable_one(pipeline: str, readable: Readable | None) -> Readable | None:
+    """The pipelines that are read: the one that is named, or all that may be."""
+    return (lambda name: name == pipeline) if pipeline else readable
 
 
 def query_from(

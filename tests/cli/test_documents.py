@@ -54,6 +54,18 @@ def test_json_is_the_answer_of_the_api(site, capsys):
     assert "retrieved_ids" not in report
 
 
+def test_live_lists_need_no_store(site, capsys):
+    assert ask(site, "--live", "--json") == 0
+    (kb,) = json_among_logs(capsys.readouterr().out)["pipelines"]
+    assert (kb["queries"], kb["documents"][0]["id"]) == (30, "=kb-1")
+    assert ask(site, "--live") == 0
+    out = capsys.readouterr().out
+    assert "kb: 30 queries" in out
+    assert "30 – 30" in out
+    assert ask(site, "--live", "--csv") == 2
+    assert "--live goes neither with --csv" in capsys.readouterr().err
+
+
 def test_no_id_controls_the_terminal(site, capsys):
     record = {"query_id": "esc", "pipeline": "esc", "chunks": [{"id": "a\x1b[2Jb"}]}
     site.post("/v1/queries", [record])

@@ -115,3 +115,19 @@ def test_a_read_beyond_its_time_is_given_up_with_a_remedy(tmp_path):
         answer = slow.get("/v1/documents")
         assert answer.status == 503
         assert "limits.query_timeout" in answer.json["detail"]
+
+
+def test_live_lists_are_of_the_pipelines_that_may_be_read(site, admin):
+    limited = site.with_token(LIMITED)
+    assert [one["pipeline"] for one in limited.get("/v1/documents/top").json["pipelines"]] == [
+        "docs"
+    ]
+    assert limited.get("/v1/documents/top?pipeline=secret").status == 403
+    everything = admin.get("/v1/documents/top?limit=1").json
+    assert [one["pipeline"] for one in everything["pipelines"]] == ["docs", "secret"]
+    (first,) = everything["pipelines"][0]["documents"]
+    assert (first["id"], first["retrieved"]["estimate"], first["retrieved"]["upper"]) == (
+        "b1",
+        15,
+        15,
+    )

@@ -11,7 +11,7 @@ from ragmon.asgi import Problem
 from ragmon.documents.report import KINDS, DocumentFinding, DocumentReport, FindingKind
 from ragmon.web.api import Page
 from ragmon.web.document_endpoints import DEFAULT_SINCE, DOCUMENTS_PAGE
-from ragmon.web.documents import DocumentSource, query_from
+from ragmon.web.documents import DocumentSource, query_from, readable_one
 from ragmon.web.pages.rendering import Renderer
 from ragmon.web.permits import check_pipeline
 
@@ -79,6 +79,7 @@ class DocumentPageSection:
             by=filled.get("by", "chunk"),
             now=self._source.now(),
             report=report,
+            live=self._source.top(readable_one(*permitted), _SHOWN) if report else None,
             groups=groups_of(report) if report else [],
             words={kind: word for kind, (word, _, _) in TITLES.items()},
             queries=_queries_of,

@@ -74,3 +74,9 @@ def test_without_queries_the_page_says_so(site):
 def test_the_navigation_and_the_json_lead_on(site):
     assert 'href="/documents"' in site.get("/").text
     assert 'href="/v1/documents?pipeline=docs"' in read(site, "/documents?pipeline=docs")
+
+
+def test_what_is_retrieved_most_now_is_shown_without_a_report(site):
+    text = read(site, "/documents?pipeline=docs")
+    assert "Retrieved most now" in text
+    assert text.index("Retrieved most now") < text.index('id="rows-title"')
