@@ -8,6 +8,7 @@ from msgspec import Struct
 from ragmon.cli import remote
 from ragmon.cli.connection import Connection
 from ragmon.cli.health_checks import Area, HealthFinding
+from ragmon.errors import RemoteError
 
 _PREFIX = "Ragmon"  # of the alerts that `ragmon rules` prints
 
@@ -71,7 +72,15 @@ def prometheus(session: Connection, url: str, daemon_url: str) -> Iterator[Healt
         daemon_url: of ragmon, as this command reaches it.
     """
     area = Area("prometheus")
-    answer = remote.get(session, url, "/api/v1/targets", _TargetAnswer, state="active")
+    try:
+        answer = remote.get(session, url, "/api/v1/targets", _TargetAnswer, state="active")
+    except RemoteError as error:
+        if error.status:
+            raise
+        yield area.problem(
+            str(error.args[0]), "Start Prometheus, or name another address with --prometheus"
+        )
+        return
     targets = [target for target in answer.data.active_targets if _is_ragmon(target, daemon_url)]
     yield from _targets(area, targets)
     asked = remote.get(session, url, "/api/v1/query", _QueryAnswer, query="ragmon_build_info")

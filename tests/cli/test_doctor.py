@@ -329,6 +329,15 @@ def test_the_doctor_of_a_running_daemon(tmp_path, capsys):
     assert report["problems"] == 0
 
 
+def test_a_prometheus_that_does_not_answer_is_no_ragmon_to_start(capsys):
+    words = ["--url", "http://127.0.0.1:9", "--prometheus", "http://127.0.0.1:9"]
+    assert main(["doctor", *words, "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (prometheus,) = [each for each in findings if each["area"] == "prometheus"]
+    assert prometheus["what"] == "no answer from http://127.0.0.1:9 (connection refused)"
+    assert prometheus["remedy"] == "Start Prometheus, or name another address with --prometheus"
+
+
 def test_what_is_wrong_ends_with_status_1_and_is_counted(capsys):
     assert main(["doctor", "--url", "http://127.0.0.1:9", "--sinks", "[{kind: slak}]"]) == 1
     out = capsys.readouterr().out
