@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 
 from ragmon.errors import RecordError
 from ragmon.event_time import Bounds, event_time
-from ragmon.records import Chunk, Feedback, Label, Latency, QueryRecord, Tokens
+from ragmon.records import AnswerStep, Chunk, Feedback, Label, Latency, QueryRecord, Tokens
 
 Record = TypeVar("Record", QueryRecord, Feedback, Label)
 
@@ -208,6 +208,9 @@ def ignored_fields(line: Any, kind: type[Struct]) -> dict[str, str | None]:
             chunks = decoded.get("chunks")
             if isinstance(chunks, list) and chunks:
                 _compare(chunks[0], Chunk, "chunks[0].", ignored)
+            steps = decoded.get("steps")
+            for step in steps if isinstance(steps, list) else ():
+                _compare(step, AnswerStep, "steps[].", ignored)
             _compare(decoded.get("latency_ms"), Latency, "latency_ms.", ignored)
             _compare(decoded.get("tokens"), Tokens, "tokens.", ignored)
     return ignored
@@ -219,6 +222,7 @@ def _only_fields(kind: type[Struct]) -> msgspec.json.Decoder[Any]:
     nested: dict[str, Any] = {}
     if kind is QueryRecord:
         nested["chunks"] = list[_names_of(Chunk)] | None  # type: ignore[misc]
+        nested["steps"] = list[_names_of(AnswerStep)] | None  # type: ignore[misc]
         nested["latency_ms"] = _names_of(Latency) | float | None
         nested["tokens"] = _names_of(Tokens) | None
     return msgspec.json.Decoder(_names_of(kind, nested))

@@ -415,6 +415,12 @@ def test_any_json_is_a_finite_record_or_a_refusal(value):
             b'{"chunks":[{"id":"a"},{"idd":"b"}],"tokens":3}', QueryRecord, {}, id="further chunks"
         ),
         pytest.param(
+            b'{"steps":[{"chunk_ids":["a"]},{"chunk_id":["b"]},{"chunk_id":["c"],"errr":"late"}]}',
+            QueryRecord,
+            {"steps[].chunk_id": "steps[].chunk_ids", "steps[].errr": None},
+            id="within any step",
+        ),
+        pytest.param(
             b'{"latency_ms":"soon","anwser":"x"}',
             QueryRecord,
             {"anwser": "answer"},

@@ -17,7 +17,7 @@ def installed(monkeypatch):
 
 def test_without_the_extra_the_remedy_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(local, "find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"torch and transformers.*ragmon\[local-judge\]"):
+    with pytest.raises(SettingsError, match=r"torch and transformers.*'\.\[local-judge\]'"):
         check(Options(kind="nli", model=str(tmp_path)))
 
 
