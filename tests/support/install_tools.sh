@@ -74,6 +74,18 @@ if [ ! -x "$server/bin/postgres" ] && [ "$(uname -sm)" = "Linux x86_64" ] \
     rm -rf "$folder"
 fi
 
+# A server that speaks S3 and checks signatures, beside moto, which believes every key.
+if [ ! -x .venv/tools/s3s-fs ] && command -v cargo >/dev/null 2>&1; then
+    echo "installing s3s-fs"
+    folder=$(mktemp -d)
+    timeout 1200 cargo install --quiet --locked --root "$folder" --features binary \
+        s3s-fs@0.14.1 >/dev/null 2>&1 \
+        && mkdir -p .venv/tools \
+        && install -m 755 "$folder/bin/s3s-fs" .venv/tools/s3s-fs \
+        || echo "could not install s3s-fs"
+    rm -rf "$folder"
+fi
+
 # A compiler and generators of clients for tests/web/test_languages.py.
 typescript=.venv/tools/typescript
 if [ ! -d "$typescript/node_modules/openapi-typescript" ] && command -v npm >/dev/null 2>&1; then

@@ -14,6 +14,7 @@ import pytest
 import requests
 
 from ragmon.clock import SystemClock
+from ragmon.s3 import S3Error
 from ragmon.s3.client import S3Bucket, S3Client, S3Limits
 from ragmon.s3.credentials import Credentials
 from tests.support.tools import OWN
@@ -71,8 +72,12 @@ class ObjectStore:
         return S3Client(place, SystemClock(), S3Limits(tries=1))
 
     def make(self, bucket: str) -> None:
-        """Make a bucket."""
-        self.client(bucket).ask("PUT", "")
+        """Make a bucket, where it is not there."""
+        try:
+            self.client(bucket).ask("PUT", "")
+        except S3Error as error:
+            if error.status != 409:
+                raise
 
     def keys(self, bucket: str, prefix: str = "") -> dict[str, int]:
         """Sizes of the objects, by key."""
