@@ -207,6 +207,8 @@ def migrate(
             progress(CHANGING, step - stored.version, FORMAT - stored.version)
             MIGRATIONS[step].apply(database, cursor)
         database.execute(cursor, _SET, "format", FORMAT)
+        # What was needed before is needed still: bodies that were moved, for example.
+        readable_by = max(readable_by, stored.readable_by)
         database.execute(cursor, _SET, "readable_by", readable_by)
     return Migration(stored.version, FORMAT, None)
 
@@ -247,7 +249,7 @@ def require_bodies(database: PostgresDatabase) -> None:
     """Have ragmons that know nothing of moved bodies leave these tables alone."""
     with database.transaction() as cursor:
         stored = database.execute(cursor, _READABLE_BY).fetchall()
-        if not stored or int(stored[0][0]) < _WITH_BODIES:
+        if stored and int(stored[0][0]) < _WITH_BODIES:  # none: only this format and newer ones
             database.execute(cursor, _SET, "readable_by", _WITH_BODIES)
 
 

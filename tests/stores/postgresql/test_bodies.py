@@ -15,6 +15,7 @@ from ragmon.stores.postgresql.bodies import S3Bodies, mover, open_bodies, sweepi
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.opening import open_store
 from ragmon.stores.postgresql.shards import PostgresShards
+from ragmon.stores.postgresql.store import inspect
 from ragmon.stores.sqlite import Options, build
 from tests.support.object_store import KEY, SECRET, ObjectStore, moto, s3s
 from tests.support.postgres import new_schema, shared_server
@@ -465,7 +466,7 @@ def test_bodies_of_every_shard_are_moved_by_the_one_that_has_the_lease(site):
         assert {key.rsplit("/")[-1][:2] for key in site.objects()} == {"0-", "1-"}
         assert msgspec.msgpack.decode(shard.record(1)) == "b"
         shard.commit(commit_of(site.store, ["c"], [OLD]))  # the worker goes on
-    assert site.read() == names
+    assert site.read() == [*names, "a", "b", "c"]
 
 
 def test_a_copy_of_the_store_has_the_bodies(site, tmp_path):
@@ -503,3 +504,13 @@ def test_beyond_the_limit_new_queries_wait_too(server, monkeypatch):
         site.turn()
         site.commit("taken")
         assert site.read() == [*names, "still taken, and told", "taken"]
+
+
+def test_a_ragmon_that_knows_nothing_of_bodies_is_kept_away(server):
+    site = Site(server, read_only=True)
+    with closing(site):
+        site.rows("INSERT INTO @.meta VALUES ('readable_by', '1') RETURNING 1")
+        access = DatabaseAccess(dsn=shared_server().url)
+        assert inspect(access, site.schema).readable_by == 1  # no body was moved yet
+        site.reopen(read_only=False)
+        assert inspect(access, site.schema).readable_by == 2

@@ -129,3 +129,11 @@ def test_tables_that_changed_between_a_look_and_the_lease_are_refused(access, ne
     monkeypatch.setattr("ragmon.stores.postgresql.opening.prepare", lambda *_: None)
     with pytest.raises(StoreError, match="which a newer ragmon made"):
         opened(access, schema)
+
+
+def test_a_step_keeps_away_who_was_kept_away_before(access, newer):
+    schema = new_schema()
+    prepare(access, schema)
+    newer(readable_by=1)
+    prepare(access, schema)
+    assert inspect(access, schema).readable_by == FORMAT
