@@ -1,11 +1,13 @@
 """Live detection: history is followed, the present is judged, a restart changes nothing."""
 
 import random
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from ragmon.alerts.silences import Matcher, Silence
@@ -298,6 +300,36 @@ def test_a_silence_holds_until_it_is_deleted_and_the_alert_is_then_heard(known, 
     assert [change for change, _ in heard] == ["opened"]
     assert heard[0][1] >= NOON + 14 * 60
     assert not call(lambda: vigil.alerting.unsilence("s1")).result()
+    vigil.end()
+
+
+def test_expressions_that_would_take_for_ever_meet_an_alert_that_fires(known, tmp_path):
+    """An engine that backtracks tries 2 to the power of 40 ways, on the writer's thread."""
+    pipeline = "a" * 40 + "!"
+    rule = {"kind": "threshold", "metric": "zero_result", "limit": 0.1, "window": 300.0}
+    vigil = Vigil(tmp_path, NOON, known, **SINKS, detectors={"rules": [rule | {"min_samples": 5}]})
+    call = vigil.engine.thread.submit
+
+    def silence(name: str, expression: str) -> None:
+        matchers = (Matcher("pipeline", expression, regex=True),)
+        made = Silence(id=name, matchers=matchers, starts_at=NOON, ends_at=NOON + DAY_S)
+        call(lambda: vigil.alerting.silence(made)).result()
+
+    def play(minutes: range) -> set[str]:
+        for minute in minutes:
+            records = traffic(NOON + 60 * minute, 1, empty=1.0)
+            vigil.commit([replace(each, pipeline=pipeline) for each in records])
+            vigil.tick(60.0)
+        alerts = [each for each in vigil.alerting.book.open if each.key.stream.pipeline == pipeline]
+        return {each.silenced_by for each in alerts if each.state == "firing"}
+
+    silence("s1", "(a+)+$")
+    silence("s2", "(a|aa|a?a+)*b")
+    began = time.process_time()
+    assert play(range(20)) == {""}
+    silence("s3", "(a+)+!")
+    assert play(range(20, 23)) == {"s3"}
+    assert time.process_time() - began < 20.0
     vigil.end()
 
 
