@@ -79,12 +79,6 @@ def shared_source(settings: Settings) -> int | None:
             f"replica.role {role} needs a store that several processes share",
             hint="Set store.kind: postgresql",
         )
-    for name in ("max_disk", "pipelines"):
-        if getattr(settings.retention, name):
-            raise SettingsError(
-                f"retention.{name} does not reach what workers store (replica.role {role})",
-                hint=f"Bound it by retention.records, and take retention.{name} out",
-            )
     shared = []
     for at, source in enumerate(settings.sources):
         source_module, options = resolve("ragmon.sources", f"sources.{at}", source)

@@ -4,27 +4,32 @@ Nothing is counted here: the evaluator counts what was committed. Shard 0 is the
 what comes to it over HTTP; partition p is shard p + 1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon.ingest.changes import from_waiting
 from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.shard_maintenance import ShardMaintenance, ShardsMaintenance
+from ragmon.daemon.worker_inbox import OwnedShard, ShardWork, WorkerInbox
 from ragmon.errors import StoreBodiesError, StoreError
 from ragmon.pipeline import Pipeline
 from ragmon.sources import IngestOutcome, Submission
-from ragmon.stores import InboxRow
 from ragmon.stores.ports import Shard, ShardSet
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows.observations import Observations
 
-_CLAIM_EVERY_S = 0.5
 _TAKE_UP_EVERY_S = 30.0
-_CLAIM_MOST = 1_000
-_INBOX = "inbox"
+
+
+class ShardPasses(Protocol):
+    """Passes over the blocks of shards, in steps."""
+
+    def step(self, owned: Mapping[int, OwnedShard]) -> None:
+        """Go on for a moment."""
+        ...
 
 
 class Uncounted:
@@ -90,6 +95,9 @@ class WorkerShards:
         settings: Settings,
         clock: Clock,
         on_commit: Callable[[float], None],
+        *,
+        work: Mapping[str, ShardWork] | None = None,
+        retention: ShardPasses | None = None,
     ) -> None:
         """Make it; nothing is opened.
 
@@ -99,6 +107,8 @@ class WorkerShards:
             settings: of the process.
             clock: of the process.
             on_commit: called with the seconds that each commit took.
+            work: that the evaluator may ask for, by kind.
+            retention: per pipeline.
         """
         self.takeovers = 0
         self._open = open_
@@ -107,9 +117,9 @@ class WorkerShards:
         self._clock = clock
         self._on_commit = on_commit
         self._set: ShardSet | None = None
-        self._committers: dict[int, Committer] = {}  # by shard
-        self._claimed_at = self._taken_up_at = clock.monotonic()
-        self.claimed = 0  # changes that the evaluator handed over
+        self.inbox = WorkerInbox(clock, work or {})
+        self._retention = retention
+        self._taken_up_at = clock.monotonic()
         self._maintenance = ShardsMaintenance(clock)
 
     @property
@@ -140,13 +150,13 @@ class WorkerShards:
             ExemplarStore(),
             most_waiting=self._settings.limits.waiting,
         )
-        self._committers[shard.number] = committer
+        self.inbox.owned[shard.number] = OwnedShard(shard, committer, shards.reader)
         self._maintenance.shards[partition] = ShardMaintenance(
             shard,
             shards.reader,
             self._pipeline,
             self._clock,
-            self._settings.retention.records,
+            self._settings.retention,
         )
         self.takeovers += 1
         return WorkerShard(shard, committer, shards.offset_before, self._clock, self._on_commit)
@@ -154,7 +164,7 @@ class WorkerShards:
     def let_go(self, partition: int) -> None:
         """Own the shard of a partition no longer."""
         self._maintenance.shards.pop(partition, None)
-        self._committers.pop(partition + 1, None)
+        self.inbox.let_go(partition + 1)
         if self._set is not None:
             self._set.let_go(partition + 1)
 
@@ -164,13 +174,15 @@ class WorkerShards:
 
     def maintain(self) -> None:
         """Keep indexes and summaries, join small blocks, let go of what is too old."""
-        self._claim()
+        self.inbox.step(self._opened().inbox)
         now = self._clock.monotonic()
         if now - self._taken_up_at >= _TAKE_UP_EVERY_S:
             self._taken_up_at = now
-            for committer in self._committers.values():
+            for place in self.inbox.owned.values():
                 with suppress(StoreBodiesError):  # the object store is still away
-                    committer.take_up(self._clock.now())
+                    place.committer.take_up(self._clock.now())
+        if self._retention is not None:
+            self._retention.step(self.inbox.owned)
         self._maintenance.step()
 
     def close(self) -> None:
@@ -178,32 +190,6 @@ class WorkerShards:
         if self._set is not None:
             self._set.close()
             self._set = None
-
-    def _claim(self) -> None:
-        """Commit what the evaluator handed over: feedback over HTTP, labels, verdicts.
-
-        Raises:
-            StoreError: it stays where it is.
-        """
-        now = self._clock.monotonic()
-        if not self._committers or now < self._claimed_at + _CLAIM_EVERY_S:
-            return
-        rows = self._opened().inbox(_CLAIM_MOST)
-        if sum(map(len, rows.values())) < _CLAIM_MOST:  # or else at once
-            self._claimed_at = now
-        for shard, some in rows.items():
-            self._commit_claimed(self._committers[shard], some)
-
-    def _commit_claimed(self, committer: Committer, rows: Sequence[InboxRow]) -> None:
-        submission = Submission(
-            _INBOX,
-            sum(len(row.waiting.body) for row in rows),
-            lambda _: None,
-            changes=[from_waiting(row.waiting) for row in rows],
-            claimed=[row.number for row in rows],
-        )
-        committer.commit([submission], self._clock.now())
-        self.claimed += len(rows)
 
     def _opened(self) -> ShardSet:
         if self._set is None:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ragmon.clock import Clock
+from ragmon.config.sections import RetentionSettings
 from ragmon.daemon.ingest.summaries import BlockSummarizer
 from ragmon.pipeline import Pipeline
 from ragmon.stores import Reader
 from ragmon.stores.ports import Shard
 from ragmon.stores.summaries import Summaries
 
-_EXPIRE_EVERY_S = 600.0
+_EXPIRE_EVERY_S = 60.0
 _EXPIRE_STEPS = 20  # of a shard, before others have their turn
 _COMPACT_EVERY_S = 20.0
 _COMPACT_STEPS = 20
@@ -31,7 +32,7 @@ class ShardMaintenance:
         reader: Callable[[], Reader],
         pipeline: Pipeline,
         clock: Clock,
-        keep_s: float,
+        retention: RetentionSettings,
     ) -> None:
         """Plan it; nothing is due yet.
 
@@ -40,11 +41,11 @@ class ShardMaintenance:
             reader: opens a view of the store.
             pipeline: that observed the queries.
             clock: of the process.
-            keep_s: seconds that records are kept.
+            retention: of records.
         """
         self._shard = shard
         self._clock = clock
-        self._keep_s = keep_s
+        self._keep_s, self._max_bytes = retention.records, retention.max_disk
         self._summarizer = BlockSummarizer(
             shard,
             _Direct(shard.summaries()),
@@ -77,7 +78,7 @@ class ShardMaintenance:
         before = self._clock.now() - self._keep_s
         self._shard.expire_waiting(before)
         for _ in range(_EXPIRE_STEPS):
-            if not self._shard.expire(before, None):
+            if not self._shard.expire(before, self._max_bytes):
                 break
 
     def _compact(self) -> None:

@@ -18,6 +18,8 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
 from ragmon.daemon.build import build_pipeline, open_shards, shared_source
+from ragmon.daemon.erasure.shard_requests import ERASE, carry_out
+from ragmon.daemon.erasure.shard_retention import ShardRetention
 from ragmon.daemon.ingest.metrics import FENCED, FENCED_HELP, watch_loops
 from ragmon.daemon.log_metrics import watch_logs
 from ragmon.daemon.partitions import WorkerShards
@@ -53,12 +55,16 @@ class Worker:
         self._settings = settings
         self._clock = clock
         self._log = structlog.get_logger("worker")
+        pipelines = settings.retention.pipelines
+        rules = {glob: retention.records for glob, retention in pipelines.items()}
         self.shards = WorkerShards(
             lambda: open_shards(settings),
             build_pipeline(settings),
             settings,
             clock,
             self.own.commit_seconds.observe,
+            work={ERASE: carry_out},
+            retention=ShardRetention(rules, clock),
         )
         self.source = self._build_source(at)
         self._supervisor = Supervisor()

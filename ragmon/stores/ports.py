@@ -144,7 +144,10 @@ class Shard(Protocol):
         ...
 
     def awaited(self) -> AwaitedAnswers:
-        """Answers that wait for the sampled judge."""
+        """Answers of every shard that wait for the sampled judge, by the numbers of readers.
+
+        Those whose verdict was handed to the owner of another shard wait no more.
+        """
         ...
 
     def summaries(self) -> Summaries:
@@ -265,6 +268,14 @@ class OtherShards(Protocol):
 
     def handed(self, kind: str) -> set[int]:
         """Numbers of the records for which changes of a kind wait, until their owner commits."""
+        ...
+
+    def answers(self, kind: str) -> list[InboxRow]:
+        """Rows of a kind that were handed to the evaluator's own shard."""
+        ...
+
+    def progress(self) -> Mapping[int, float | None]:
+        """Time until which the log is committed, by shard; None: its owner has not told yet."""
         ...
 
     def handed_count(self) -> int:

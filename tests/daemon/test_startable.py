@@ -68,10 +68,6 @@ ROLES = [
     ),
     pytest.param({"sources": "[]"}, "there are 0", id="nothing to share"),
     pytest.param({"sources": f"[{KAFKA}, {OTHER}]"}, "there are 2", id="two topics"),
-    pytest.param({"retention.max_disk": "1GB"}, "retention.max_disk", id="a limit of the disk"),
-    pytest.param(
-        {"retention.pipelines": "{hr: {records: 1d}}"}, "retention.pipelines", id="one pipeline"
-    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
+from ragmon.daemon.erasure.shard_requests import ERASE, carry_out
 from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.elsewhere import Elsewhere
 from ragmon.daemon.ingest.exemplars import ExemplarStore
@@ -39,7 +40,7 @@ class ShardedSite:
         access = DatabaseAccess(dsn=shared_server().url)
         worker = WorkerShards(
             lambda: PostgresShards(access, self.schema, name),
-            PIPELINE, Settings(), self.clock, lambda _: None,
+            PIPELINE, Settings(), self.clock, lambda _: None, work={ERASE: carry_out},
         )  # fmt: skip
         worker.check()
         return worker

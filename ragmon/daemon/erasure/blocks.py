@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.privacy.erasure import Aliases, Subject, erase, erase_amendments, erased_id, is_erased
-from ragmon.records import Amendments, QueryRecord
-from ragmon.stores import StoredBlock, amendments
+from ragmon.records import Amendments, QueryRecord, number_of, sequence_of, shard_of
+from ragmon.stores import Reader, StoredBlock, amendments
 from ragmon.stores.erasure import ErasedBlock, ErasureRow
 
 Chooser = Callable[[StoredBlock], Sequence[int]]
@@ -45,17 +46,35 @@ _record = msgspec.msgpack.Decoder(QueryRecord)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class BlockEraser:
+class ErasedShard(Protocol):
+    """A shard whose records are erased, for the thread that does it."""
+
+    number: int
+
+    def end(self) -> int:
+        """Sequence number of the next record."""
+        ...
+
+    def reader(self) -> Reader:
+        """A view of the store."""
+        ...
+
+    def pack(self, records: bytes, first_sequence: int) -> bytes:
+        """The body of a block, see ``BlockErasure``."""
+        ...
+
+    def swap(
+        self, block: ErasedBlock, row: Callable[[], ErasureRow] | None, traces: frozenset[str]
+    ) -> bool:
+        """Replace a block, and let go of what is cached; False when it changed meanwhile."""
+        ...
+
+
+class ShardEraser:
     """Erases records wherever a chooser finds them; a block at a time is in memory."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._erasure = engine.shard.erasure()
-
-    def count(self, choose: Chooser) -> Iterator[int]:
-        """Number of records that would be erased, block by block."""
-        for block in self._blocks(0, None):
-            yield len(choose(block))
+    def __init__(self, shard: ErasedShard) -> None:
+        self._shard = shard
 
     def erase(
         self,
@@ -78,8 +97,8 @@ class BlockEraser:
         for block in self._blocks(start, until):
             while positions := choose(block):
                 before = counts.records, counts.changes
-                rewritten = rewrite(block, positions, counts, self._erasure.pack)
-                if self._engine.thread.ask(partial(self._swap, rewritten, row)):
+                rewritten = rewrite(block, positions, counts, self._shard.pack)
+                if self._shard.swap(rewritten.block, row, rewritten.trace_ids):
                     break
                 counts.records, counts.changes = before
                 current = self._read(block.first_sequence)
@@ -89,27 +108,77 @@ class BlockEraser:
             yield block.first_sequence + len(block.hashes)
 
     def _blocks(self, start: int, until: int | None) -> Iterator[StoredBlock]:
-        engine = self._engine
-        end = engine.shard.next_sequence if until is None else until
-        with engine.store.reader() as reader:
-            while start < end and (block := reader.stored_block(start)) is not None:
+        """Blocks of the shard, numbered within it."""
+        number = self._shard.number
+        end = self._shard.end() if until is None else until
+        with self._shard.reader() as reader:
+            while start < end:
+                block = reader.stored_block(number_of(number, start))
+                if block is None or shard_of(block.first_sequence) != number:
+                    return
+                block = _within_shard(block)
                 if block.first_sequence >= end:
                     return
                 yield block
                 start = block.first_sequence + len(block.hashes)
 
     def _read(self, sequence: int) -> StoredBlock | None:
-        with self._engine.store.reader() as reader:
-            return reader.stored_block(sequence)
+        number = self._shard.number
+        with self._shard.reader() as reader:
+            block = reader.stored_block(number_of(number, sequence))
+        is_there = block is not None and shard_of(block.first_sequence) == number
+        return _within_shard(block) if block is not None and is_there else None
 
-    def _swap(self, rewritten: _Rewritten, row: Callable[[], ErasureRow] | None) -> bool:
-        """Replace a block and let go of what is cached; on the writer's thread."""
-        swapped = self._erasure.swap(rewritten.block, row)
+
+class EngineShard:
+    """The shard of an engine; see ``ErasedShard``."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.number = engine.shard.number
+        self._engine = engine
+        self._erasure = engine.shard.erasure()
+        self.pack = self._erasure.pack
+        self.reader = engine.store.reader
+
+    def end(self) -> int:
+        """Sequence number of the next record."""
+        return self._engine.shard.next_sequence
+
+    def swap(
+        self, block: ErasedBlock, row: Callable[[], ErasureRow] | None, traces: frozenset[str]
+    ) -> bool:
+        """Replace a block, and let go of what is cached; False when it changed meanwhile."""
+        return self._engine.thread.ask(partial(self._swap, block, row, traces))
+
+    def _swap(
+        self, block: ErasedBlock, row: Callable[[], ErasureRow] | None, traces: frozenset[str]
+    ) -> bool:
+        swapped = self._erasure.swap(block, row)
         if swapped:
             self._engine.shard.let_go()
             self._engine.record_cache.clear()
-            self._engine.exemplars.let_go(rewritten.trace_ids)
+            self._engine.exemplars.let_go(traces)
         return swapped
+
+
+class BlockEraser(ShardEraser):
+    """Eraser of the engine's own shard."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(EngineShard(engine))
+        self._engine = engine
+
+    def count(self, choose: Chooser) -> Iterator[int]:
+        """Number of records that would be erased, block by block, whoever stored them."""
+        number = 0
+        with self._engine.store.reader() as reader:
+            while (block := reader.stored_block(number)) is not None:
+                yield len(choose(block))
+                number = block.first_sequence + len(block.hashes)
+
+
+def _within_shard(block: StoredBlock) -> StoredBlock:
+    return block._replace(first_sequence=sequence_of(block.first_sequence))
 
 
 def owned(subject: Subject) -> Chooser:

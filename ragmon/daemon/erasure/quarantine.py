@@ -1,14 +1,12 @@
 """Erasure from the quarantine: entries that mention somebody, or are about their queries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from ragmon import quarantine
-from ragmon.daemon.ingest.engine import Engine
-from ragmon.daemon.ingest.lookup import stored_query
 from ragmon.errors import StoreCorruptError
 from ragmon.loops import beat
 from ragmon.privacy.erasure import Subject, is_erased
@@ -20,9 +18,22 @@ from ragmon.sources.otlp.spans import Span, unpack
 from ragmon.stores import Reader
 from ragmon.stores.quarantine import Quarantine, QuarantineRow
 
+_Answer = TypeVar("_Answer")
 _MOST = 1_000_000  # entries; there are never as many
 
 _record = msgspec.msgpack.Decoder(QueryRecord)
+
+
+StoredById = Callable[[Reader, str], tuple[bytes, bytes | None] | None]
+"""A stored record with its amendments, by the id of its query."""
+
+
+class QuarantineAccess(Protocol):
+    """The entries of a shard, on the thread that owns it."""
+
+    def ask(self, function: Callable[[Quarantine], _Answer]) -> _Answer:
+        """The answer of a function that looks at them."""
+        ...
 
 
 class QuarantineEraser:
@@ -32,13 +43,23 @@ class QuarantineEraser:
     if it is about a query of theirs. One that cannot be read any more goes as well.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._entries = engine.thread.bind(engine.quarantine)
+    def __init__(
+        self, entries: QuarantineAccess, reader: Callable[[], Reader], stored: StoredById
+    ) -> None:
+        """Make it.
+
+        Args:
+            entries: of one shard.
+            reader: opens a view of the store.
+            stored: finds a query by its id.
+        """
+        self._entries = entries
+        self._open = reader
+        self._stored = stored
 
     def erase(self, subject: Subject, *, dry_run: bool) -> int:
         """Delete the subject's entries, or only count them; returns how many."""
-        with self._engine.store.reader() as reader:
+        with self._open() as reader:
             numbers = list(self._owned(reader, subject))
         if not dry_run:
             self._entries.ask(lambda entries: entries.delete(numbers))
@@ -66,7 +87,7 @@ class QuarantineEraser:
 
     def _is_theirs(self, reader: Reader, query_id: str, subject: Subject) -> bool:
         """True for a query of the subject, or one that was erased."""
-        row = stored_query(self._engine, reader, query_id) if query_id else None
+        row = self._stored(reader, query_id) if query_id else None
         if row is None:
             return False
         record = _record.decode(row[0])

@@ -29,6 +29,12 @@ def remaining_places(
         for source in settings.sources
         if "path" in source
     ]  # fmt: skip
+    places += [
+        RemainingPlace(place=f"messages of the topic {source['topic']}",
+                       action="they expire with its retention: shorten it, or delete them there")
+        for source in settings.sources
+        if source["kind"] == "kafka"
+    ]  # fmt: skip
     if settings.sinks:
         names = ", ".join(sorted({sink.name or sink.kind for sink in settings.sinks}))
         places.append(

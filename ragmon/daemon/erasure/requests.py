@@ -11,18 +11,20 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import wait
+from functools import partial
 
 import msgspec
 import structlog
 from msgspec.structs import replace
 
-from ragmon.asgi import Problem
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.component import Context
 from ragmon.daemon.erasure.blocks import BlockEraser, ErasureCounts, owned
 from ragmon.daemon.erasure.evidence import EvidenceEraser
 from ragmon.daemon.erasure.quarantine import QuarantineEraser
 from ragmon.daemon.erasure.remaining import damaged_places, remaining_places
+from ragmon.daemon.erasure.shard_requests import ShardAnswers, ShardRequests
+from ragmon.daemon.ingest.lookup import stored_query
 from ragmon.erasure_schema import ErasureReceipt
 from ragmon.errors import StoreError
 from ragmon.loops import BEAT_EVERY_S, Loop, LoopOwner, beat
@@ -51,7 +53,13 @@ class ErasureRequests(LoopOwner):
         self._traces = traces
         self._blocks = BlockEraser(context.engine)
         self.evidence = EvidenceEraser(context.engine, alerting)
-        self._quarantine = QuarantineEraser(context.engine)
+        engine = context.engine
+        self._quarantine = QuarantineEraser(
+            engine.thread.bind(engine.quarantine),
+            engine.store.reader,
+            partial(stored_query, engine),
+        )
+        self._shards = ShardRequests(engine)
         self._rows = context.engine.thread.bind(context.engine.state.erasure())
         self._of_shard = context.engine.thread.bind(context.engine.shard.erasure())
         self._dry: OrderedDict[str, tuple[ErasureReceipt, Subject]] = OrderedDict()
@@ -71,15 +79,7 @@ class ErasureRequests(LoopOwner):
         self.loop.stop(_STOP_S)
 
     async def request(self, subject: Subject, *, dry_run: bool) -> ErasureReceipt:
-        """Keep a request and begin; the receipt as it is now.
-
-        Raises:
-            Problem: 400 where workers store queries, which this process does not erase.
-        """
-        if self._context.settings.replica.role != "all":
-            detail = "queries that workers stored cannot be erased one by one yet: shorten"
-            detail += " retention.records, or delete them in the database"
-            raise Problem(400, detail, reason="role")
+        """Keep a request and begin; the receipt as it is now."""
         receipt = _new_receipt(subject, self._context.clock.now(), dry_run=dry_run)
         if dry_run:
             self._dry_number += 1
@@ -141,12 +141,16 @@ class ErasureRequests(LoopOwner):
         receipt = _of_row(row)
         if receipt.state == "running":
             subject = _subject.decode(row.subject)
-            erased = self._erase(row, receipt, subject)
+            now = self._context.clock.now()
+            answers = self._shards.ask(row.number, subject, receipt.requested_at, now)
+            erased = self._erase(row, receipt, subject) if answers.is_complete else None
             if erased is None:
                 return False
+            erased = replace(erased, removed=_with_answers(erased.removed, answers))
             receipt = replace(self._finished(erased, subject), state="purging")
             row = row._replace(subject=f"sha256:{receipt.subject_sha256}")
             self._save(row, receipt)
+        self._shards.settle(row.number)
         while not self._of_shard.ask(lambda stored: stored.purge()):
             if self.loop.stopping.wait(_PAUSE_S):
                 return False
@@ -229,6 +233,14 @@ def _new_receipt(subject: Subject, now: float, *, dry_run: bool) -> ErasureRecei
 def subject_hash(salt: str, kind: str, name: str) -> str:
     """Hash by which whoever knows the id recognises a receipt; in hexadecimal."""
     return hashlib.sha256(f"{salt}\0{kind}\0{name}".encode()).hexdigest()
+
+
+def _with_answers(removed: dict[str, int], answers: ShardAnswers) -> dict[str, int]:
+    """The counts with those of the shards of workers."""
+    total = dict(removed)
+    for each in answers.rows.values():
+        _add(total, records=each.records, changes=each.changes, quarantine=each.quarantine)
+    return total
 
 
 def _of_row(row: ErasureRow) -> ErasureReceipt:

@@ -5,7 +5,7 @@ the records of a pipeline with a shorter retention are emptied in place, as an e
 run looks at the blocks over which a limit has moved since the run before, and at new ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -16,7 +16,8 @@ from ragmon.access import matches
 from ragmon.daemon.component import Context
 from ragmon.daemon.erasure.blocks import BlockEraser, Chooser, ErasureCounts, with_content
 from ragmon.daemon.erasure.evidence import EvidenceEraser
-from ragmon.stores import StoredBlock
+from ragmon.records import shard_of
+from ragmon.stores import BlockTimes, StoredBlock
 from ragmon.windows.observations import unpack
 
 _EVERY_S = 300.0
@@ -89,6 +90,7 @@ class PipelineRetention:
         self.erased += counts.records
         if counts.records:
             self._log.info("pipelines_expired", records=counts.records)
+        if counts.records or self._engine.others is not None:  # workers erase theirs themselves
             self._evidence.erase()
         if not left:
             self._under_way = None
@@ -104,17 +106,27 @@ class PipelineRetention:
 
     def _candidates(self, done: RetentionPass, goal: RetentionPass) -> list[int]:
         """First sequence numbers of the blocks that may hold something, the oldest last."""
-        before, since = max(goal.limits().values()), min(done.limits().values())
+        own = self._engine.shard.number
         with self._engine.store.reader() as reader:
-            return [
-                block.first_sequence
-                for block in reversed(reader.block_times())
-                if block.first_timestamp < before
-                and (
-                    block.last_timestamp >= since
-                    or block.first_sequence + block.records > done.sequence
-                )
-            ]
+            times = [each for each in reader.block_times() if shard_of(each.first_sequence) == own]
+        return candidates(times, done, goal)
+
+
+def candidates(times: Sequence[BlockTimes], done: RetentionPass, goal: RetentionPass) -> list[int]:
+    """First sequence numbers of the blocks that may hold something, the oldest last.
+
+    Args:
+        times: of the blocks of a shard, in order.
+        done: the pass before.
+        goal: the pass under way.
+    """
+    before, since = max(goal.limits().values()), min(done.limits().values())
+    return [
+        block.first_sequence
+        for block in reversed(times)
+        if block.first_timestamp < before
+        and (block.last_timestamp >= since or block.first_sequence + block.records > done.sequence)
+    ]
 
 
 def expired(done: RetentionPass, goal: RetentionPass) -> Chooser:

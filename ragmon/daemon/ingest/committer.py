@@ -230,14 +230,34 @@ class Committer:
         handing.look_up(from_waiting(row).query_id for row in rows)
         kept = [row for row in rows if not self._hands_over(handing, row, now)]
         arrived = sorted({row.query_hash for row in rows})
-        commit = replace(_nothing(), arrived=arrived, waiting=kept, handed=handing.handed)
+        self.send(arrived=arrived, waiting=kept, handed=handing.handed)
+        return len(handing.handed)
+
+    def send(self, **parts: Any) -> None:
+        """Commit what changes no record.
+
+        Args:
+            **parts: of a ``Commit``.
+
+        Raises:
+            StoreError: nothing was kept.
+        """
+        self._settle()
+        commit = replace(_nothing(), **parts)
         try:
             self._shard.commit(commit)
         except StoreInDoubtError:
             counted = Counted(None, Restated(), [])
             self._doubted = Doubted(Fresh([], [], {}, {}), counted, commit, ())
             raise
-        return len(handing.handed)
+
+    def find(self, query_id: str) -> int | None:
+        """Sequence number of a query of this shard."""
+        return self._identities.find(query_id).sequence
+
+    def let_go(self) -> None:
+        """Let go of what is cached, because records were erased."""
+        self._record_cache.clear()
 
     def _hands_over(self, handing: HandingOver, row: Waiting, now: float) -> bool:
         fate = handing.add(from_waiting(row), now, sender_pipelines(row))

@@ -16,7 +16,7 @@ _ROWS = (
     " AND number <> ALL(%s::bigint[]) ORDER BY number LIMIT %s"
 )
 _HANDED = "SELECT shard, sequence FROM @.inbox WHERE kind = %s"
-_COUNT = "SELECT count(*) FROM @.inbox"
+_COUNT = "SELECT count(*) FROM @.inbox WHERE shard <> 0"
 
 
 def inbox_row(handed: Handed) -> tuple[int, int, str, bytes, float]:

@@ -55,6 +55,7 @@ _DELETE = "DELETE FROM @.blocks WHERE shard = %s AND first_sequence BETWEEN %s A
 _AMENDMENTS = "DELETE FROM @.amendments WHERE shard = %s AND sequence >= %s AND sequence < %s"
 _OLDEST = "SELECT min(first_sequence) FROM @.blocks WHERE shard = %s"
 _SIZE = "SELECT sum(size) FROM @.blocks WHERE shard = %s"
+_SHARDS = "SELECT count(*) FROM @.shards"
 _OTHERS = (
     "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n"
     " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r' AND c.relname !~ '^blocks'"
@@ -136,6 +137,10 @@ class BlockMaintenance:
             self._live_bytes -= size
         return sum(records for _, records, _ in blocks)
 
+    def _room(self, max_bytes: int) -> float:
+        """Bytes that the blocks of this shard may have: shards have equal parts of them."""
+        return (max_bytes - self._other_bytes) / max(1, self._db.number(_SHARDS))
+
     def compact(self, start: int, below: int) -> tuple[int, int]:
         """Join one stretch of neighbouring small blocks of one day.
 
@@ -170,9 +175,10 @@ class BlockMaintenance:
 
         Those that were moved would be the first to go, and make no room.
         """
-        if self.size_bytes <= max_bytes or self._db.access.bodies is None:
-            return self.size_bytes > max_bytes
-        return self.size_bytes - self._db.number(_UNMOVED, self._shard) > max_bytes
+        room = self._room(max_bytes)
+        if self._live_bytes <= room or self._db.access.bodies is None:
+            return self._live_bytes > room
+        return self._live_bytes - self._db.number(_UNMOVED, self._shard) > room
 
     def _late(self, before: float, below: int) -> list[tuple[int, int, int]]:
         """The oldest blocks that were too old before their day began, or outlive it by a day."""

@@ -7,10 +7,10 @@ read when somebody asks, and kept: as many as make a run or two for each shard.
 import threading
 
 from ragmon.records import number_of
-from ragmon.stores import Hashes, identity
+from ragmon.stores import Hashes, InboxRow, identity
 from ragmon.stores.identity import find_in_page, signed, unsigned
 from ragmon.stores.postgresql.blocks import PostgresBlocks
-from ragmon.stores.postgresql.inbox import count_handed, numbers_handed
+from ragmon.stores.postgresql.inbox import PostgresInbox, count_handed, numbers_handed
 from ragmon.stores.postgresql.reader import ReaderConnections
 from ragmon.stores.recent_hashes import RecentHashes
 from ragmon.stores.sealing import unseal
@@ -19,6 +19,10 @@ _SHARDS = (
     "SELECT shard, next_sequence, coalesce((SELECT max(run) FROM @.runs"
     " WHERE runs.shard = shards.shard), -1) FROM @.shards WHERE shard <> %s ORDER BY shard"
 )
+_PROGRESS = (
+    "SELECT shard, extract(epoch FROM complete_until)::float8 FROM @.shards WHERE shard <> %s"
+)
+_MOST_ANSWERS = 100_000
 _RUNS = "SELECT DISTINCT run FROM @.runs WHERE shard = %s AND run > %s ORDER BY run"
 # The server looks through the pages: most hold none of the hashes.
 _PAGES = (
@@ -54,6 +58,7 @@ class PostgresOtherShards:
         self._own = own
         self._db = connections.take()
         self._shards: dict[int, _OtherShard] = {}
+        self._inbox = PostgresInbox(self._db)
         self._lock = threading.Lock()
 
     def find_many(self, hashes: Hashes, *, newest_only: bool = False) -> list[int | None]:
@@ -69,6 +74,17 @@ class PostgresOtherShards:
         """Numbers of the records for which changes of a kind wait, until their owner commits."""
         with self._lock:
             return numbers_handed(self._db, kind)
+
+    def answers(self, kind: str) -> list[InboxRow]:
+        """Rows of a kind that were handed to the evaluator's own shard."""
+        with self._lock:
+            rows = self._inbox.rows([self._own], _MOST_ANSWERS).get(self._own, [])
+        return [row for row in rows if row.waiting.kind == kind]
+
+    def progress(self) -> dict[int, float | None]:
+        """Time until which the log is committed, by shard; None: its owner has not told yet."""
+        with self._lock:
+            return dict(self._db.rows(_PROGRESS, self._own))
 
     def handed_count(self) -> int:
         """Number of changes that wait for the owners of shards."""

@@ -121,7 +121,6 @@ def test_a_worker_that_ends_in_order_hands_over_and_answers_nothing_else(kafka, 
     assert evaluator.total("ragmon_queries_total") == 300
     assert workers[0].total("ragmon_shard_owned") == PARTITIONS
     assert workers[0].get("/v1/report").status == 404
-    assert requests.delete(f"{evaluator.url}/v1/users/u", timeout=10).status_code == 400
 
 
 def test_the_evaluator_shows_every_query_that_workers_store(kafka, cluster):
@@ -205,6 +204,30 @@ def test_what_is_acknowledged_over_http_reaches_queries_of_workers_once(kafka, c
         assert [each["faithful"] for each in labels] == [1.0]
     report = evaluator.get("/v1/report?window=1h").json
     assert (report["queries"], report["metrics"]["negative_feedback"]["n"]) == (400, 400)
+
+
+def test_a_persons_content_is_erased_from_every_shard(kafka, cluster):
+    evaluator = cluster.start("evaluator")
+    workers = [cluster.start("worker") for _ in range(2)]
+    ids = [f"q{number}" for number in range(60)]
+    users = ("ada", "bob")
+    send(kafka, cluster.topic, [
+        (each, query(each, user_id=users[number % 2], answer=f"secret of {each}"), "")
+        for number, each in enumerate(ids)
+    ])  # fmt: skip
+    eventually(lambda: evaluator.total("ragmon_queries_total") == 60, "all are counted", 60)
+    workers.pop().kill()  # nobody has some of the partitions for a while
+    asked = requests.delete(f"{evaluator.url}/v1/users/ada", timeout=30)
+    assert asked.status_code == 202
+    number = asked.json()["request"]
+    eventually(
+        lambda: evaluator.get(f"/v1/forgotten/{number}").json["state"] == "done", "it is done", 120
+    )
+    receipt = evaluator.get(f"/v1/forgotten/{number}").json
+    assert receipt["removed"]["records"] == 30
+    exported = evaluator.get("/v1/export?pipeline=logged").text
+    assert [f"secret of {each}" in exported for each in ids] == [False, True] * 30
+    assert evaluator.total("ragmon_queries_total") == 60
 
 
 ANSWERS = 120
