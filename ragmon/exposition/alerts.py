@@ -7,7 +7,7 @@ from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ragmon.alerts import Alert, AlertEvent
+from ragmon.alerts import Alert, AlertEvent, LookUp
 from ragmon.alerts.incidents import open_incidents
 from ragmon.alerts.machine import AlertBook
 from ragmon.detectors import MINUTE_S, Severity
@@ -15,6 +15,7 @@ from ragmon.detectors.detection import Detection
 
 _LABELS = ("alert", "pipeline", "severity")
 _ACTIVE, _SUPPRESSED = "active", "suppressed"  # as Alertmanager names them
+_LOOKUPS: tuple[LookUp, ...] = ("done", "part", "skipped")
 _VALUES = {"pending": 1.0, "firing": 2.0, "no_data": 2.0, "resolved": 0.0}
 
 _Labels = tuple[str, ...]
@@ -39,11 +40,16 @@ class AlertMetrics(Collector):
         self._fired: Counter[_Labels] = Counter()
         self._seen: set[_Labels] = set()
         self._seconds = 0.0
+        self._lookups: Counter[LookUp] = Counter()
 
     def count(self, event: AlertEvent) -> None:
         """Count an alert that starts to fire."""
         if event.change == "firing":
             self._fired[_labels(event.alert)] += 1
+
+    def count_lookups(self, lookups: Iterable[LookUp]) -> None:
+        """Count searches for evidence in the store that ended."""
+        self._lookups.update(lookup for lookup in lookups if lookup in _LOOKUPS)
 
     def add_seconds(self, seconds: float) -> None:
         """Add time spent on detection."""
@@ -113,6 +119,16 @@ class AlertMetrics(Collector):
             "Time spent on detection, during which no batch is committed.",
             self._seconds,
         )
+        lookups = CounterMetricFamily(
+            "ragmon_evidence_lookups",
+            "Searches in the store for the worst queries, documents and topics of an alert. "
+            "outcome: done; part, from the newest queries alone; skipped, because too many alerts "
+            "waited or the store failed. Many skipped are bad: alerts come without examples.",
+            labels=("outcome",),
+        )
+        for outcome in _LOOKUPS:
+            lookups.add_metric((outcome,), self._lookups[outcome])
+        yield lookups
 
     def _incidents(self) -> Metric:
         incidents = GaugeMetricFamily(

@@ -37,6 +37,15 @@ def test_of_alerts_with_the_same_labels_each_state_has_its_gravest():
     assert states(alert(leads=True), muted) == {"active": 2.0, "suppressed": 2.0}
 
 
+def test_searches_for_evidence_that_ended_are_counted_by_outcome():
+    metrics = AlertMetrics()
+    metrics.count_lookups(["done", "waiting", "skipped", "skipped", "none"])
+    (family,) = (each for each in metrics.collect() if each.name == "ragmon_evidence_lookups")
+    assert {each.labels["outcome"]: each.value for each in family.samples} == {
+        "done": 1.0, "part": 0.0, "skipped": 2.0,
+    }  # fmt: skip
+
+
 def test_open_incidents_by_severity():
     metrics = AlertMetrics()
     one = alert(incident_id="a")

@@ -149,7 +149,9 @@ class Alerting:
                 self._log_notice(notice)
             self._counted = saved.positions
             self._unwatched = self.detection.streams.dropped
-            self.timeline.attach(self._examples.add(awaited(self.timeline.book)))
+            refused = self._examples.add(awaited(self.timeline.book))
+            self.metrics.count_lookups(each.lookup for each in refused.values())
+            self.timeline.attach(refused)
             self.book = self.timeline.book
             self._saved = (self.detection.log.frontier, saved.catching_up)
         self._reload_silences()
@@ -176,6 +178,7 @@ class Alerting:
                 return  # the next turn goes on: half a turn cannot be saved
         opened = ask(lambda: unexplained(self._events, self._notices))
         examples = self._examples.look_up(opened, lambda: self._ending)
+        self.metrics.count_lookups(each.lookup for each in examples.values())
         if ask(lambda: self._save(examples)):
             self._delivery.wake()
 

@@ -127,6 +127,9 @@ def test_an_outage_is_notified_within_minutes_and_resolved_once(known, tmp_path)
     assert alert.evidence.worst[0].query.endswith("asks [email]")
     assert {each.why for each in alert.evidence.worst} == {"nothing was retrieved"}
     assert len({each.query_id for each in alert.evidence.worst}) == 5
+    (family,) = (each for each in vigil.alerting.metrics.collect()
+                 if each.name == "ragmon_evidence_lookups")  # fmt: skip
+    assert {each.labels["outcome"] for each in family.samples if each.value} == {"done"}
     vigil.end()
 
 
