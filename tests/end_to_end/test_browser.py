@@ -245,6 +245,16 @@ def test_charts_over_time_fit_a_phone_and_others_begin_at_their_left_end(window)
     assert min(letters) >= 10
 
 
+def test_questions_of_a_topic_stand_below_its_name_on_a_phone(window):
+    window.open("/topics")
+    window.look(PHONE, "light")
+    widths = window.page.eval_on_selector_all(
+        ".topics tbody th div",
+        "lines => lines.map((line) => line.getBoundingClientRect().width)",
+    )
+    assert min(widths) > 250
+
+
 def test_a_value_is_shown_under_the_pointer(window):
     window.open("/pipelines/shop?metric=zero_result")
     chart = window.page.locator("figure[data-values] svg.chart").first
