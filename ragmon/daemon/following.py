@@ -20,7 +20,7 @@ from ragmon.errors import SettingsError, StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Loop, LoopOptions, LoopOwner, beat
 from ragmon.stores import JournalEntry, ShardProgress
-from ragmon.stores.ports import Follower
+from ragmon.stores.sharing import Follower
 
 STALLED_AFTER_S = 300.0
 """For which a shard that stands still holds up the judgement of all others."""

@@ -6,7 +6,8 @@ what comes to it over HTTP; partition p is shard p + 1.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
@@ -30,6 +31,13 @@ class ShardPasses(Protocol):
     def step(self, owned: Mapping[int, OwnedShard]) -> None:
         """Go on for a moment."""
         ...
+
+
+class WorkerTasks(NamedTuple):
+    """Tasks of a worker besides storing what comes."""
+
+    work: Mapping[str, ShardWork] = MappingProxyType({})  # that the evaluator asks for, by kind
+    retention: ShardPasses | None = None  # per pipeline
 
 
 class Uncounted:
@@ -96,8 +104,7 @@ class WorkerShards:
         clock: Clock,
         on_commit: Callable[[float], None],
         *,
-        work: Mapping[str, ShardWork] | None = None,
-        retention: ShardPasses | None = None,
+        tasks: WorkerTasks | None = None,
     ) -> None:
         """Make it; nothing is opened.
 
@@ -107,8 +114,7 @@ class WorkerShards:
             settings: of the process.
             clock: of the process.
             on_commit: called with the seconds that each commit took.
-            work: that the evaluator may ask for, by kind.
-            retention: per pipeline.
+            tasks: besides storing.
         """
         self.takeovers = 0
         self._open = open_
@@ -117,8 +123,9 @@ class WorkerShards:
         self._clock = clock
         self._on_commit = on_commit
         self._set: ShardSet | None = None
-        self.inbox = WorkerInbox(clock, work or {})
-        self._retention = retention
+        tasks = tasks or WorkerTasks()
+        self.inbox = WorkerInbox(clock, tasks.work)
+        self._retention = tasks.retention
         self._taken_up_at = clock.monotonic()
         self._maintenance = ShardsMaintenance(clock)
 

@@ -22,7 +22,7 @@ from ragmon.daemon.erasure.shard_requests import ERASE, carry_out
 from ragmon.daemon.erasure.shard_retention import ShardRetention
 from ragmon.daemon.ingest.metrics import FENCED, FENCED_HELP, watch_loops
 from ragmon.daemon.log_metrics import watch_logs
-from ragmon.daemon.partitions import WorkerShards
+from ragmon.daemon.partitions import WorkerShards, WorkerTasks
 from ragmon.daemon.standby import METRICS_TYPE, TEXT_TYPE, on_signals, send_text
 from ragmon.daemon.startable import check_startable
 from ragmon.daemon.tls import build_certificates
@@ -63,8 +63,7 @@ class Worker:
             settings,
             clock,
             self.own.commit_seconds.observe,
-            work={ERASE: carry_out},
-            retention=ShardRetention(rules, clock),
+            tasks=WorkerTasks({ERASE: carry_out}, ShardRetention(rules, clock)),
         )
         self.source = self._build_source(at)
         self._supervisor = Supervisor()

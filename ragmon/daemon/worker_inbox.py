@@ -1,4 +1,4 @@
-"""What the evaluator hands to a worker: changes, committed at once, and work that takes longer."""
+"""Inbox of a worker: changes, committed at once, and work that the evaluator asks for."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -6,7 +6,7 @@ from ragmon.daemon.erasure.shard_requests import ERASE, carry_out
 from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.elsewhere import Elsewhere
 from ragmon.daemon.ingest.exemplars import ExemplarStore
-from ragmon.daemon.partitions import Uncounted, WorkerShards
+from ragmon.daemon.partitions import Uncounted, WorkerShards, WorkerTasks
 from ragmon.records import number_of
 from ragmon.sources import IngestOutcome, Submission
 from ragmon.stores import amendments
@@ -40,7 +40,7 @@ class ShardedSite:
         access = DatabaseAccess(dsn=shared_server().url)
         worker = WorkerShards(
             lambda: PostgresShards(access, self.schema, name),
-            PIPELINE, Settings(), self.clock, lambda _: None, work={ERASE: carry_out},
+            PIPELINE, Settings(), self.clock, lambda _: None, tasks=WorkerTasks({ERASE: carry_out}),
         )  # fmt: skip
         worker.check()
         return worker

@@ -238,8 +238,8 @@ def subject_hash(salt: str, kind: str, name: str) -> str:
 def _with_answers(removed: dict[str, int], answers: ShardAnswers) -> dict[str, int]:
     """The counts with those of the shards of workers."""
     total = dict(removed)
-    for each in answers.rows.values():
-        _add(total, records=each.records, changes=each.changes, quarantine=each.quarantine)
+    for row in answers.rows.values():
+        _add(total, records=row.records, changes=row.changes, quarantine=row.quarantine)
     return total
 
 

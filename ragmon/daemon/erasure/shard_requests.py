@@ -111,7 +111,7 @@ def _stored_in(place: OwnedShard) -> Callable[[Reader, str], tuple[bytes, bytes 
 
 
 class ShardAnswers(NamedTuple):
-    """What the owners of shards said to one request."""
+    """Answers of the owners of shards to one request."""
 
     rows: Mapping[int, ErasedInShard]  # by number of the row in the inbox
     is_complete: bool  # every shard has answered

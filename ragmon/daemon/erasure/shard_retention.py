@@ -70,9 +70,9 @@ class ShardRetention:
         goal = RetentionPass(self._rules, self._clock.now(), place.shard.next_sequence)
         with place.reader() as reader:
             times = [
-                each._replace(first_sequence=sequence_of(each.first_sequence))
-                for each in reader.block_times()
-                if shard_of(each.first_sequence) == place.shard.number
+                block._replace(first_sequence=sequence_of(block.first_sequence))
+                for block in reader.block_times()
+                if shard_of(block.first_sequence) == place.shard.number
             ]
         eraser, counts = ShardEraser(WorkerErasedShard(place)), ErasureCounts()
         for first in reversed(candidates(times, done, goal)):

@@ -5,7 +5,7 @@ a failed commit leaves no trace.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from ragmon.daemon.ingest.changes import (
     from_waiting,
     sender_pipelines,
 )
+from ragmon.daemon.ingest.counting import WindowCounts
 from ragmon.daemon.ingest.elsewhere import Elsewhere, HandingOver, LateChanges, note_fate
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.identities import Identities
@@ -36,20 +37,6 @@ _LATE = (
     "amendments", "waiting", "offsets", "judged", "handed", "claimed", "quarantined", "spans"
 )  # fmt: skip
 _encode_into = msgspec.msgpack.Encoder().encode_into
-
-
-class WindowCounts(Protocol):
-    """Windows that count commits, or their stand-in where another process counts them."""
-
-    is_incomplete: bool
-
-    def fold(self, observations: Observations) -> None:
-        """Count a batch."""
-        ...
-
-    def restate(self, old: Observations, new: Observations) -> None:
-        """Replace what was counted of some records."""
-        ...
 
 
 class Fresh(NamedTuple):

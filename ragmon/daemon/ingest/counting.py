@@ -5,6 +5,7 @@ the windows. A commit that cannot be counted costs only itself.
 """
 
 from collections.abc import Container
+from typing import Protocol
 
 import structlog
 
@@ -13,7 +14,7 @@ from ragmon.loops import beat
 from ragmon.records import Position, Positions
 from ragmon.stores import Restatement, WindowSource
 from ragmon.windows import Windows
-from ragmon.windows.observations import unpack
+from ragmon.windows.observations import Observations, unpack
 from ragmon.windows.snapshot import SavedBucket, load_bucket, load_totals
 
 _MOST_LEFT_OUT = 8  # each costs a pass; so many are no longer one odd commit
@@ -25,6 +26,20 @@ class _UncountableError(Exception):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+class WindowCounts(Protocol):
+    """Windows that count commits, or their stand-in where another process counts them."""
+
+    is_incomplete: bool
+
+    def fold(self, observations: Observations) -> None:
+        """Count a batch."""
+        ...
+
+    def restate(self, old: Observations, new: Observations) -> None:
+        """Replace what was counted of some records."""
+        ...
 
 
 class WindowCounting:

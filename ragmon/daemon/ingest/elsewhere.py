@@ -17,7 +17,7 @@ from ragmon.pipeline import Change, amend
 from ragmon.records import Amendments
 from ragmon.sources import Submission
 from ragmon.stores import Handed, Reader, amendments
-from ragmon.stores.ports import OtherShards
+from ragmon.stores.sharing import OtherShards
 
 _MOST_ATTEMPTS = 4  # hashes of an id: that two ids have one is hardly ever
 

@@ -23,8 +23,9 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import ONLY_SHARD, Position, Positions
 from ragmon.repeats import MOST_QUESTIONS, Asked
 from ragmon.stores import JournalEntry, Restatement
-from ragmon.stores.ports import OtherShards, Store
+from ragmon.stores.ports import Store
 from ragmon.stores.quarantine import QuarantineBounds
+from ragmon.stores.sharing import OtherShards
 from ragmon.windows import Windows
 from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.observations import unpack

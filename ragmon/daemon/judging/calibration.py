@@ -250,9 +250,9 @@ def _examples(
 def _newest_of(taught: Sequence[CalibrationExample]) -> dict[int, int]:
     """Number of the newest example of each shard that has any."""
     newest: dict[int, int] = {}
-    for each in taught:
-        shard = shard_of(each.sequence)
-        newest[shard] = max(each.sequence, newest.get(shard, 0))
+    for example in taught:
+        shard = shard_of(example.sequence)
+        newest[shard] = max(example.sequence, newest.get(shard, 0))
     return newest
 
 

@@ -8,7 +8,8 @@ from ragmon.records import ONLY_SHARD
 from ragmon.stores import MigrationProgress, Recovery, no_progress
 from ragmon.stores.facts_cache import FactsCache
 from ragmon.stores.identity import store_name
-from ragmon.stores.ports import Follower, Lease, OtherShards
+from ragmon.stores.ports import Lease
+from ragmon.stores.sharing import Follower, OtherShards
 from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
 from ragmon.stores.sqlite.database import Database

@@ -203,7 +203,7 @@ def test_what_is_acknowledged_over_http_reaches_queries_of_workers_once(kafka, c
         labels = evaluator.get(f"/v1/queries/{some[0]}").json["labels"]
         assert [each["faithful"] for each in labels] == [1.0]
     report = evaluator.get("/v1/report?window=1h").json
-    assert (report["queries"], report["metrics"]["negative_feedback"]["n"]) == (400, 400)
+    assert (report["queries"], report["metrics"]["negative_feedback"]["samples"]) == (400, 400)
 
 
 def test_a_persons_content_is_erased_from_every_shard(kafka, cluster):
