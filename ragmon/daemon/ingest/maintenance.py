@@ -31,6 +31,7 @@ class StoreMaintenance:
             ending: true once the daemon ends.
         """
         self._engine = engine
+        self._clock = clock
         self._recounting = WindowRecounting(engine, clock, ending)
         self._remembered = engine.thread.bind(engine.state.remembered())
         self._saved_at = 0.0  # of the time that retention has reached
@@ -64,7 +65,11 @@ class StoreMaintenance:
             thread.ask(lambda: engine.save_snapshot(taken))
 
     def expire(self) -> None:
-        """Delete what retention no longer covers."""
+        """Delete what retention no longer covers; changes that waited for a body come first.
+
+        Those do not depend on the clock, which may be doubted for an hour.
+        """
+        self._step(lambda: self._engine.take_up(self._clock.now()), most=_TAKE_UP_STEPS)
         ages = self._engine.ages
         if not self._saved_at:
             saved = self._remembered.ask(lambda stored: stored.load(_REACHED))
@@ -77,7 +82,6 @@ class StoreMaintenance:
             self._remembered.ask(lambda stored: stored.save(_REACHED, body))
             self._saved_at = now
         self._step(lambda: self._engine.expire(now))
-        self._step(lambda: self._engine.take_up(now), most=_TAKE_UP_STEPS)
         self._engine.thread.ask(lambda: self._engine.forget(now))
 
     def compact(self) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import force_setattr, replace
 
 from ragmon.detectors.losses import INDEX, LossMap
-from ragmon.errors import StoreError
+from ragmon.errors import StoreBodiesError, StoreError
 from ragmon.pipeline import Pipeline, amend
 from ragmon.records import Amendments, Label, Latency, Position, QueryRecord, Verdict
 from ragmon.stores.sqlite import SqliteStore
@@ -428,3 +428,29 @@ def test_any_stream_is_as_if_it_had_been_known_at_once(tmp_path_factory, request
         rig.store.close()
 
     check()
+
+
+# ---- records in an object store that is away ------------------------------------------------
+
+
+def test_feedback_for_a_record_that_cannot_be_read_waits_and_is_taken_up(rig, monkeypatch):
+    rig.commit(sent(record("a"), record("b")))
+
+    def away(*_: object) -> bytes:
+        raise StoreBodiesError("the object store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteShard, "record", away)
+        assert rig.commit(sent(record("a"))) == (1,)  # its hash is enough
+        late = sent(record("c"), changes=[rated("a"), rated("c")])
+        assert rig.commit(late) == (0,)
+        assert late.refused == []
+        assert rig.store.shard.waiting_count() == 1
+        with pytest.raises(StoreBodiesError):
+            rig.committer.take_up(NOON)
+        assert rig.store.shard.waiting_count() == 1
+    assert rig.sums("positive_feedback") == (1.0, 1.0)
+    assert rig.committer.take_up(NOON) == 1
+    assert rig.committer.take_up(NOON) == 0
+    assert rig.store.shard.waiting_count() == 0
+    assert rig.sums("positive_feedback") == (2.0, 2.0)
