@@ -70,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
         cases = golden_set(listed)
         write(args.golden, cases)
         gaps = counted(sum(topic.is_gap for topic in listed.topics), "topic")
-        told = counted(cases.count(b"\n"), "typical question")
-        say(f"{args.golden}: {told} of {gaps} worse than the rest, to label")
+        questions = counted(cases.count(b"\n"), "typical question")
+        say(f"{args.golden}: {questions} of {gaps} worse than the rest, to label")
     else:
         _show(one_line_each(listed))
     return 0

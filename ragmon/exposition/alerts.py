@@ -89,6 +89,11 @@ class AlertMetrics(Collector):
         for labels, count in sorted(self._fired.copy().items()):
             fired.add_metric(labels, count)
         yield from (state, fired, self._incidents())
+        yield from self._of_detection()
+        yield self._evidence_lookups()
+
+    def _of_detection(self) -> Iterator[Metric]:
+        view = self._view
         for name, text, value in (
             (
                 "ragmon_detection_streams",
@@ -119,6 +124,8 @@ class AlertMetrics(Collector):
             "Time spent on detection, during which no batch is committed.",
             self._seconds,
         )
+
+    def _evidence_lookups(self) -> Metric:
         lookups = CounterMetricFamily(
             "ragmon_evidence_lookups",
             "Searches in the store for the worst queries, documents and topics of an alert. "
@@ -128,7 +135,7 @@ class AlertMetrics(Collector):
         )
         for outcome in _LOOKUPS:
             lookups.add_metric((outcome,), self._lookups[outcome])
-        yield lookups
+        return lookups
 
     def _incidents(self) -> Metric:
         incidents = GaugeMetricFamily(

@@ -55,9 +55,9 @@ def read(span: Span, facts: SpanFacts) -> None:
     for field, keys in (("session_id", _SESSIONS), ("user_id", _USERS)):
         for key in keys:
             facts.set(field, name(attributes.get(key)), key)
-    told = {event.name: event.attributes for event in span.events}
-    asked = told.get(_INPUT, {}).get("input")
-    replied = None if span.status == ERROR else told.get(_OUTPUT, {}).get("response")
+    events = {event.name: event.attributes for event in span.events}
+    asked = events.get(_INPUT, {}).get("input")
+    replied = None if span.status == ERROR else events.get(_OUTPUT, {}).get("response")
     if facts.role in (MODEL, CHAIN):
         facts.set_lazily("query", _asked, asked, _INPUT)
         facts.set_lazily("answer", _replied, replied, _OUTPUT)
@@ -69,7 +69,7 @@ def read(span: Span, facts: SpanFacts) -> None:
     if facts.role == MODEL:
         facts.set("requested_model", _model(attributes), "entity.*.name")
         for key in _TOKENS:
-            facts.set(key, integer(told.get(_METADATA, {}).get(key)), f"{_METADATA}.{key}")
+            facts.set(key, integer(events.get(_METADATA, {}).get(key)), f"{_METADATA}.{key}")
 
 
 def _model(attributes: Attributes) -> str | None:

@@ -137,8 +137,8 @@ def _kind(span: Span, key: str, plan: Plan) -> str:
     role = _ROLES.get(word, "")
     last = _SEPARATORS.split(_NEW_WORD.sub("_", key))[-1].lower()
     is_step = last not in _VAGUE or "span" in key.lower() or _is_pair(plan)
-    held = ("messages", *_CONTENT) if role == MODEL else _CONTENT
-    return role if is_step and any(plan.of(field) for field in held) else ""
+    fields = ("messages", *_CONTENT) if role == MODEL else _CONTENT
+    return role if is_step and any(plan.of(field) for field in fields) else ""
 
 
 def _is_pair(plan: Plan) -> bool:
