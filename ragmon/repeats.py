@@ -65,6 +65,11 @@ class RepeatTable:
         """
         # Every query comes through here: passes over one field each cost least.
         listed = list(records)
+        if len(listed) == 1:
+            one = listed[0]
+            key = hash((one.pipeline, one.user_id or one.session_id, one.query))
+            self._number_each(listed, [key])
+            return
         texts = [record.query for record in listed]
         pipelines = [record.pipeline for record in listed]
         askers = [record.user_id or record.session_id for record in listed]
