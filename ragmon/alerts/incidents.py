@@ -31,8 +31,7 @@ _AT_ONCE_S = 300.0  # between the beginnings of an outage in two metrics
 _FLAP_S = 600.0  # between the end of an alert and its return as the same one
 _UNANSWERED = frozenset({"error", "zero_result"})
 _MOST_SYMPTOMS = 5
-_PLAIN = ("no_data", "test")  # kinds of alerts that compare no levels
-_NO_WORSE = "repeat"  # metric that says nothing of how good the pipeline is
+_PLAIN = ("no_data", "repeats", "test")  # kinds of alerts that compare no levels
 
 
 class IncidentCause(Struct, frozen=True):
@@ -332,7 +331,7 @@ def _headline(cause: IncidentCause, alerts: Sequence[Alert], began_at: float, no
     As many symptoms as fit into the first line of a notification.
     """
     evidence = alerts[0].evidence
-    if evidence is not None and all(_is_plain(alert) for alert in alerts):
+    if evidence is not None and all(alert.key.kind in _PLAIN for alert in alerts):
         return evidence.sentence  # there is nothing to compare
     symptoms = _symptoms(cause, alerts)
     pipeline = alerts[0].key.stream.pipeline
@@ -348,11 +347,6 @@ def _headline(cause: IncidentCause, alerts: Sequence[Alert], began_at: float, no
             return text
     most = max(1, len(where) - (len(text) - MOST_SENTENCE))
     return f"{shorten(where, most)} is worse since {since}{alone}: {words}"
-
-
-def _is_plain(alert: Alert) -> bool:
-    """True where one sentence says all, and nothing is worse than it was."""
-    return alert.key.kind in _PLAIN or alert.key.stream.metric == _NO_WORSE
 
 
 def _symptoms(cause: IncidentCause, alerts: Sequence[Alert]) -> list[str]:
