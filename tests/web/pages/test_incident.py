@@ -122,7 +122,7 @@ def alert(**fields):
     "text",
     [
         pytest.param(
-            "acme & <sons> of docs is worse since 19 Feb 21:02 UTC: hit rate 88 % (expected 93 %)",
+            "acme & <sons> of docs is worse since 19 Feb 21:02 UTC : hit rate 88 % (expected 93 %)",
             id="what",
         ),
         pytest.param("Since 19 Feb 21:02 UTC estimated", id="since when"),
