@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "restore": "put a backup in the place of the store",
         "rules": "print the Prometheus rules for these settings",
         "serve": "run the monitoring daemon",
+        "shards": "list partitions of a topic with their owners, or read one on from elsewhere",
         "silence": "add, list or delete silences of alerts",
         "token": "create a bearer token, or list those of a daemon",
         "topics": "show what people ask, grouped, the worst served first",

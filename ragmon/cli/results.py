@@ -66,6 +66,29 @@ class StoreMigration(Struct, frozen=True, kw_only=True):
     backup: str | None  # copy of the store as it was; null: nothing was changed, or a database
 
 
+class PartitionState(Struct, frozen=True, kw_only=True):
+    """One partition in `ragmon shards list`."""
+
+    partition: int
+    source: str  # kind, group and topic
+    offset: int | None  # of the next message; null: of the oldest
+    stopped: str | None  # gap, went_back, topic_made_anew or another_cluster; null: it is read
+    shard: int
+    owner: str | None  # process that took it last; null: nobody yet
+    epoch: int
+    records: int  # that its shard was ever given
+    complete_until: float | None  # unix seconds; null: not known
+
+
+class PartitionPlaced(Struct, frozen=True, kw_only=True):
+    """`ragmon shards reset`."""
+
+    partition: int
+    source: str
+    before: int | None  # offset of the next message until now; null: of the oldest
+    offset: int  # now
+
+
 class SentRecords(Struct, frozen=True, kw_only=True):
     """`ragmon replay` and `ragmon import`."""
 

@@ -44,6 +44,13 @@ def watch_logs(own: OwnMetrics, sources: Sequence[Source]) -> None:
         ("topic", "reason"),
         lambda: _summed(logs, lambda log: {(name,): n for name, n in log.stopped.items()}),
     )
+    own.watch_gauges(
+        "ragmon_kafka_partitions",
+        "Partitions of a topic. More than before: repeats and feedback of queries from before may "
+        "be in another partition than their query, and miss it.",
+        ("topic",),
+        lambda: _summed(logs, lambda log: {(): log.partitions} if log.partitions else {}),
+    )
     own.watch_labelled(
         "ragmon_kafka_unkeyed",
         "Messages without a key. They count; as soon as several processes share the topic, "

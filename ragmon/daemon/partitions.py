@@ -179,6 +179,10 @@ class WorkerShards:
         """Note the times until which the log is committed, by partition."""
         self._opened().complete({partition + 1: at for partition, at in until.items()})
 
+    def check_owned(self) -> None:
+        """Raise StoreFencedError where another process has taken a shard of this one since."""
+        self._opened().check_owned()
+
     def maintain(self) -> None:
         """Keep indexes and summaries, join small blocks, let go of what is too old."""
         self.inbox.step(self._opened().inbox)

@@ -169,6 +169,17 @@ class ShardProgress(NamedTuple):
     complete_until: float | None  # unix seconds: of the log's messages until then none is missing
 
 
+class ShardState(NamedTuple):
+    """A shard as the store has it."""
+
+    number: int
+    owner: str  # whoever took it last; empty: nobody yet
+    epoch: int
+    records: int  # that it was ever given
+    complete_until: float | None  # as in ``ShardProgress``
+    offsets: Mapping[str, bytes]  # stored positions by the name of their source
+
+
 class WindowSource(Protocol):
     """The saved windows, and what they do not hold yet."""
 

@@ -18,6 +18,7 @@ from ragmon.stores import (
     Migration,
     Reader,
     Recovery,
+    ShardState,
     Waiting,
     WindowSource,
 )
@@ -269,6 +270,14 @@ class ShardSet(Protocol):
 
     def reader(self) -> Reader:
         """A view of the whole store."""
+        ...
+
+    def check_owned(self) -> None:
+        """Raise StoreFencedError where another process has taken a shard of this one since."""
+        ...
+
+    def listed(self) -> list[ShardState]:
+        """All shards of the store, by number."""
         ...
 
     def complete(self, until: Mapping[int, float]) -> None:

@@ -1,6 +1,7 @@
 """Kills and freezes at random instants while a topic is written, and a verdict on what is left."""
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -94,6 +95,7 @@ class Storm:
         counted = [fleet.counted(), self._rated(), fleet.reference.total("ragmon_feedback_total")]
         fleet.stop()
         left = stored(fleet, traffic)
+        print(f"{left}, counted {counted}", file=sys.stderr, flush=True)
         assert (left.lost, left.doubled, left.waiting) == (0, 0, 0), left
         assert counted == [traffic.ids, traffic.rated, traffic.rated], counted
         check_equal(fleet, fleet.folder / "verdict")

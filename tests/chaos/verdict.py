@@ -22,7 +22,7 @@ from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.opening import open_store
 from ragmon.stores.sqlite import Options, build
 from ragmon.windows import Windows
-from tests.chaos.fleet import LEASE_S, Fleet
+from tests.chaos.fleet import LAG_S, LEASE_S, Fleet
 from tests.chaos.traffic import Traffic, query_id
 from tests.support.vigil import known_by_stream
 from tests.support.window_numbers import integers, sums
@@ -62,7 +62,9 @@ def check_equal(fleet: Fleet, folder: Path) -> None:
     was committed after it.
     """
     settings = Settings(
-        data_dir=folder, detectors={"first_days": 0}, judge={"grounding": {"enabled": False}}
+        data_dir=folder,
+        detectors={"first_days": 0, "lag": LAG_S},
+        judge={"grounding": {"enabled": False}},
     )
     together = open_store(
         DatabaseAccess(dsn=fleet.server.url),

@@ -119,11 +119,11 @@ class Process(Site):
         return [msgspec.json.decode(line) for line in lines if line.startswith(b"{")]
 
     def wait_ready(self) -> None:
-        eventually(self._is_ready, "the daemon is ready", 30)
+        eventually(self._is_ready, "the daemon is ready", 120)
 
     def wait_active(self) -> None:
         """Until it is ready, and no standby any more."""
-        eventually(lambda: self._is_ready(as_active=True), "the daemon is active", 30)
+        eventually(lambda: self._is_ready(as_active=True), "the daemon is active", 120)
 
     def _is_ready(self, *, as_active: bool = False) -> bool:
         try:
@@ -155,7 +155,7 @@ class Process(Site):
             assert said or self.process.poll() is None, self.log.read_text(encoding="utf-8")
             return said[0] if said else None
 
-        return eventually(listening, "the daemon listens", 30)
+        return eventually(listening, "the daemon listens", 120)
 
 
 def serve_once(data_dir: Path, *flags: str) -> subprocess.CompletedProcess[str]:

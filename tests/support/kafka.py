@@ -73,9 +73,13 @@ class Kafka:
         self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", self._file).wait(60)
         self.start()
 
-    def start(self) -> None:
+    def start(self, within_s: float = 60.0) -> None:
         self._process = self._java("kafka.Kafka", self._file)
-        eventually(self._answers, "kafka answers", 60)
+        try:
+            eventually(self._answers, "kafka answers", within_s)
+        except AssertionError as error:
+            said = self._log.read_text(encoding="utf-8")[-2_000:]
+            raise AssertionError(f"{error}: {said}") from None
 
     def kill(self) -> None:
         """As a power cut would end it."""
@@ -95,10 +99,10 @@ class Kafka:
         admin = self.client("AdminClient")  # kept until the answer is there
         admin.create_topics([new])[topic].result(30)
 
-    def has_made(self, topic: str) -> bool:
+    def has_made(self, topic: str, partitions: int = 1) -> bool:
         """True once a topic is made anew; its deletion may still be under way."""
         try:
-            self.create(topic)
+            self.create(topic, partitions)
         except self._kafka.KafkaException as error:
             if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
                 return False

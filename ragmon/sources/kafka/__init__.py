@@ -8,6 +8,7 @@ from ragmon.sources import SourceContext
 from ragmon.sources.kafka.client import KafkaLog, require_client
 from ragmon.sources.kafka.group import GroupLog
 from ragmon.sources.kafka.options import Options, consumer_settings
+from ragmon.sources.kafka.places import TopicPlaces
 from ragmon.sources.kafka.shared import PartitionShards, SharedSource
 from ragmon.sources.kafka.source import KafkaSource
 
@@ -26,6 +27,12 @@ def check(options: Options) -> None:
 def position(options: Options) -> str:
     """Name of the position that a source keeps; two sources of one daemon cannot share it."""
     return f"group {options.group} in topic {options.topic}"
+
+
+def places(options: Options) -> TopicPlaces:
+    """Positions in the topic, to be set by hand."""
+    require_client()
+    return TopicPlaces(options.name, KafkaLog(options))
 
 
 def build_shared(options: Options, context: SourceContext, shards: PartitionShards) -> SharedSource:

@@ -13,10 +13,11 @@ from ragmon.sources.kafka.positions import Cause
 SOURCE = "kafka"
 _LOGGED = 20  # refused messages of one batch
 
+_READ_ON = "`ragmon shards reset` reads it on"
 REMEDIES: Mapping[Cause, str] = {
-    "gap": "Kafka deleted messages before they were read; set on_gap: report to go on",
-    "went_back": "the log lost messages that were read; read it anew under another group",
-    "topic_made_anew": "the topic was deleted and made again; read it under another group",
+    "gap": f"Kafka deleted messages before they were read; {_READ_ON}",
+    "went_back": f"the log lost messages that were read; {_READ_ON}",
+    "topic_made_anew": f"the topic was deleted and made again; {_READ_ON}",
     "another_cluster": "brokers leads to another cluster; mend it, or take another group",
 }
 

@@ -17,6 +17,7 @@ class LogFigures(Struct):
     lag: Mapping[str, float] = {}  # messages, by partition
     lag_s: float = 0.0
     lost: int = 0  # messages that Kafka deleted before they were read
+    partitions: int = 0  # of the topic; 0: not known yet
     unkeyed: int = 0  # messages without a key
     stopped: Mapping[str, int] = {}  # partitions, by reason
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ragmon.errors import RemoteError
+from ragmon.errors import RemoteError, SettingsError
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome
 from ragmon.sources.kafka.batches import REMEDIES, SOURCE, count_refusals, leader_epoch
 from ragmon.sources.kafka.group import GroupLog, GroupMembership
@@ -18,6 +18,9 @@ from ragmon.sources.kafka.messages import MessageBatch
 from ragmon.sources.kafka.options import Options
 from ragmon.sources.kafka.positions import Cause, KafkaPosition
 from ragmon.sources.kafka.source import KafkaSource
+
+MOST_PARTITIONS = 256
+"""Of a topic that workers share."""
 
 _MEASURE_EVERY_S = 2.0
 _DESCRIBE_EVERY_S = 10.0
@@ -57,6 +60,10 @@ class PartitionShards(Protocol):
 
     def complete(self, until: Mapping[int, float]) -> None:
         """Note the times until which the log is committed, by partition."""
+        ...
+
+    def check_owned(self) -> None:
+        """Raise StoreError where another process has taken a part of this one since."""
         ...
 
     def maintain(self) -> None:
@@ -151,8 +158,14 @@ class SharedSource(KafkaSource):
         assert isinstance(opened, GroupLog)
         self._connection = opened
         topic = opened.describe()
+        if topic.partitions > MOST_PARTITIONS:
+            raise SettingsError(
+                f"topic {self._options.topic} has {topic.partitions:,} partitions, and workers"
+                f" share at most {MOST_PARTITIONS}",
+                hint="Each takes a connection to the store; use a topic with 16 to 64",
+            )
         self.assignment.identity = topic.identity
-        self._partitions = topic.partitions
+        self._partitions = self.figures.partitions = topic.partitions
         self._due.begin("describe")
         opened.join()
         self._log.info("joined", group=self._options.group, partitions=topic.partitions)
@@ -240,11 +253,12 @@ class SharedSource(KafkaSource):
 
     def _look_after(self, log: GroupLog) -> None:  # type: ignore[override]
         if self._due.every(_DESCRIBE_EVERY_S, "describe"):
+            self._shards.check_owned()
             topic = log.describe()
             if topic.identity != self.assignment.identity:
                 raise RemoteError("the topic is another one now", hint="It is looked at anew")
             if topic.partitions != self._partitions:
-                self._partitions = topic.partitions
+                self._partitions = self.figures.partitions = topic.partitions
                 self._log.warning("partitions_added", partitions=topic.partitions)
         if self._due.every(_SHOW_EVERY_S, "show"):
             reading = self.assignment.reading()

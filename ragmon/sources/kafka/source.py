@@ -120,6 +120,7 @@ class KafkaSource(LoopOwner):
         log = self._connection = self._open_log()
         topic = log.describe()
         self.assignment.load(topic.identity, topic.partitions)
+        self.figures.partitions = topic.partitions
         self._due.begin("describe")
         self._assign(log)
         for partition, cause in self.assignment.stopped().items():
@@ -138,6 +139,7 @@ class KafkaSource(LoopOwner):
             topic = log.describe()
             if topic.identity != self.assignment.identity:
                 raise RemoteError("the topic is another one now", hint="It is looked at anew")
+            self.figures.partitions = topic.partitions
             if self.assignment.extend(topic.partitions):
                 self._log.warning("partitions_added", partitions=topic.partitions)
                 self._assign(log)

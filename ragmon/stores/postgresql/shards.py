@@ -6,9 +6,9 @@ sends later moves no row, and changes nothing.
 
 from collections.abc import Mapping
 
-from ragmon.errors import StoreBusyError
+from ragmon.errors import StoreBusyError, StoreFencedError
 from ragmon.records import ONLY_SHARD, Position
-from ragmon.stores import InboxRow
+from ragmon.stores import InboxRow, ShardState
 from ragmon.stores.damage import Damage
 from ragmon.stores.ports import Shard
 from ragmon.stores.postgresql.connecting import DatabaseAccess
@@ -33,6 +33,12 @@ _COMPLETE = (
     " AS one (shard, epoch, commits, until) WHERE shards.shard = one.shard"
     " AND shards.epoch = one.epoch AND shards.commits = one.commits"
 )
+_LIST = (
+    "SELECT shard, owner, epoch, next_sequence, extract(epoch FROM complete_until)::float8"
+    " FROM @.shards ORDER BY shard"
+)
+_EPOCHS = "SELECT shard, epoch FROM @.shards WHERE shard = ANY(%s)"
+_OFFSETS = "SELECT shard, source, source_offset FROM @.sides ORDER BY shard, source"
 _SHARE = "INSERT INTO @.meta VALUES ('shared', '') ON CONFLICT DO NOTHING"
 _IS_SHARED = "SELECT 1 FROM @.meta WHERE name = 'shared'"
 
@@ -137,6 +143,25 @@ class PostgresShards:
     def reader(self) -> PostgresReader:
         """A view of the whole store."""
         return PostgresReader(self._readers)
+
+    def check_owned(self) -> None:
+        """Raise StoreFencedError where another process has taken a shard of this one since."""
+        mine = {number: taken[2] for number, taken in self._taken.items()}
+        for number, epoch in self._db.rows(_EPOCHS, [*mine]) if mine else ():
+            if epoch != mine[number]:
+                raise StoreFencedError(
+                    f"another process has taken shard {number}", hint="It is asked for anew"
+                )
+
+    def listed(self) -> list[ShardState]:
+        """All shards of the store, by number."""
+        offsets: dict[int, dict[str, bytes]] = {}
+        for number, source, stored in self._db.rows(_OFFSETS):
+            offsets.setdefault(number, {})[source] = stored
+        return [
+            ShardState(number, *state, offsets.get(number, {}))
+            for number, *state in self._db.rows(_LIST)
+        ]
 
     def complete(self, until: Mapping[int, float]) -> None:
         """Note up to which time of the log everything is committed, by shard."""
