@@ -15,6 +15,7 @@ from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.partitions import Uncounted, WorkerShard, WorkerShards
 from ragmon.plugins import resolve
+from ragmon.records import ONLY_SHARD
 from ragmon.sources import Submission
 
 
@@ -54,14 +55,15 @@ def _owned(settings: Settings, clock: Clock, partition: int) -> Iterator[WorkerS
         return
     store = open_store(settings, waits=False)
     try:
+        shard = store.shards[ONLY_SHARD]
         committer = Committer(
-            store.shard,
+            shard,
             pipeline,
             Uncounted(),
             ExemplarStore(),
             most_waiting=settings.limits.waiting,
         )
-        yield WorkerShard(store.shard, committer, store.shard.offset, clock, _unheard)
+        yield WorkerShard(shard, committer, shard.offset, clock, _unheard)
     finally:
         store.close()
 

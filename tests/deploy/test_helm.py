@@ -70,7 +70,8 @@ def test_a_fault_in_a_manifest_is_found(chart):
 def test_a_variant_for_everything_that_can_be_switched_on(chart):
     kinds = {each["kind"] for values in VARIANTS.values() for each in objects(chart, values)}
     assert kinds == {
-        "ConfigMap", "Deployment", "GrafanaDashboard", "HTTPRoute", "Ingress",
+        "ConfigMap", "Deployment", "GrafanaDashboard", "HTTPRoute", "HorizontalPodAutoscaler",
+        "Ingress",
         "NetworkPolicy", "Pod", "PodDisruptionBudget", "PodMonitor", "PrometheusRule",
         "Service", "ServiceAccount", "ServiceMonitor", "StatefulSet",
     }  # fmt: skip

@@ -7,7 +7,16 @@ import helm_python
 import pytest
 
 from ragmon.config import load
-from tests.support.chart import CHART, VARIANTS, container, objects, of_kind, pod, texts
+from tests.support.chart import (
+    CHART,
+    VARIANTS,
+    container,
+    objects,
+    of_kind,
+    of_workers,
+    pod,
+    texts,
+)
 
 OWN = [name for name in VARIANTS if name not in {"everything", "dashboards", "platform"}]
 
@@ -340,7 +349,54 @@ def test_replicas_may_reach_each_other_and_no_more(chart):
     assert {each["port"] for each in neighbours["ports"]} == {"http", "otlp-grpc"}
 
 
+def test_workers_are_pods_that_nothing_else_takes_for_its_own(chart, tmp_path):
+    values = VARIANTS["workers"]
+    spec = of_workers(chart, "Deployment", **values)["spec"]
+    assert spec["replicas"] == 4
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    for kind in ("Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy"):
+        found = of_kind(chart, kind, **values)["spec"]
+        selector = found.get("podSelector", found.get("selector"))
+        assert not selector.get("matchLabels", selector).items() <= labels.items()
+    for kind in ("PodDisruptionBudget", "NetworkPolicy", "PodMonitor"):
+        found = of_workers(chart, kind, **values)["spec"]
+        selector = found.get("podSelector", found.get("selector"))
+        assert selector["matchLabels"].items() <= labels.items()
+
+
+def test_workers_have_the_settings_of_the_evaluators_and_another_role(chart, tmp_path):
+    values = VARIANTS["workers"]
+    common = settings(chart, tmp_path, values)
+    assert (common.replica.role, common.replica.standby) == ("evaluator", True)
+    (worker,) = of_workers(chart, "Deployment", **values)["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each.get("value") for each in worker["env"]}
+    environment = {name: value for name, value in given.items() if value is not None}
+    path = tmp_path / "ragmon.yaml"
+    assert load(path, environment=environment).settings.replica.role == "worker"
+    assert worker["resources"]["requests"]["cpu"] == "500m"
+    assert {each["name"] for each in worker["ports"]} == {"http"}
+
+
+def test_series_of_the_store_have_one_name_and_those_of_workers_their_own(chart):
+    values = VARIANTS["workers"]
+    (own,) = of_kind(chart, "ServiceMonitor", **values)["spec"]["endpoints"]
+    assert any(each.get("targetLabel") == "instance" for each in own["metricRelabelings"])
+    (theirs,) = of_workers(chart, "PodMonitor", **values)["spec"]["podMetricsEndpoints"]
+    assert "metricRelabelings" not in theirs
+    assert {"targetLabel": "job", "replacement": "ragmon"} in theirs["relabelings"]
+
+
+def test_workers_that_are_scaled_have_no_number_of_their_own(chart):
+    values = VARIANTS["autoscaling"]
+    assert "replicas" not in of_workers(chart, "Deployment", **values)["spec"]
+    scaler = of_workers(chart, "HorizontalPodAutoscaler", **values)["spec"]
+    assert scaler["scaleTargetRef"]["name"] == "rag-ragmon-worker"
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 16)
+
+
 TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
+TOPIC = {"kind": "kafka", "brokers": ["a:1"], "topic": "a"}
 SHARED = {
     "config": {"store": {"kind": "postgresql", "dsn_file": "/a"}},
     "auth": {"existingSecret": "a"},
@@ -351,6 +407,17 @@ SHARED = {
     ("values", "message"),
     [
         pytest.param({"replicas": 2}, "one writer", id="two writers of one store"),
+        pytest.param(
+            {"workers": {"replicas": 1}, "config": {"sources": [TOPIC]}},
+            "workers need config.store",
+            id="workers of one file",
+        ),
+        pytest.param({**SHARED, "workers": {"replicas": 1}}, "has 0", id="workers without a topic"),
+        pytest.param(
+            {**SHARED, "config": {**SHARED["config"], "replica": {"role": "worker"}}},
+            "workers.replicas says",
+            id="a role by hand",
+        ),
         pytest.param(
             {**SHARED, "persistence": {"existingClaim": "a"}}, "no volume", id="a volume for nobody"
         ),

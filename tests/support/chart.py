@@ -23,6 +23,7 @@ VARIANTS = {
 # Kinds without a schema there; their own tests look at them.
 UNCHECKED = {"GrafanaDashboard", "HTTPRoute"}
 HEADLESS = "ragmon.dev/headless"
+WORKER = "-worker"  # how names end of what belongs to workers
 
 
 def texts(chart: helm_python.Chart, values: dict[str, Any]) -> dict[str, str]:
@@ -49,11 +50,23 @@ def helm3_objects(variant: str) -> list[dict[str, Any]]:
 
 
 def of_kind(chart: helm_python.Chart, kind: str, **values: Any) -> dict[str, Any]:
-    """The one object of a kind; of the Services, the one that is not headless."""
+    """The one object of a kind that is no worker's; of the Services, the one not headless."""
     (found,) = (
         each
         for each in objects(chart, values)
-        if each["kind"] == kind and HEADLESS not in each["metadata"]["labels"]
+        if each["kind"] == kind
+        and HEADLESS not in each["metadata"]["labels"]
+        and not each["metadata"]["name"].endswith(WORKER)
+    )
+    return found
+
+
+def of_workers(chart: helm_python.Chart, kind: str, **values: Any) -> dict[str, Any]:
+    """The one object of a kind that is the workers'."""
+    (found,) = (
+        each
+        for each in objects(chart, values)
+        if each["kind"] == kind and each["metadata"]["name"].endswith(WORKER)
     )
     return found
 
@@ -61,7 +74,10 @@ def of_kind(chart: helm_python.Chart, kind: str, **values: Any) -> dict[str, Any
 def pod(chart: helm_python.Chart, **values: Any) -> dict[str, Any]:
     """The pod's specification."""
     (workload,) = (
-        each for each in objects(chart, values) if each["kind"] in ("StatefulSet", "Deployment")
+        each
+        for each in objects(chart, values)
+        if each["kind"] in ("StatefulSet", "Deployment")
+        and not each["metadata"]["name"].endswith(WORKER)
     )
     spec: dict[str, Any] = workload["spec"]["template"]["spec"]
     return spec

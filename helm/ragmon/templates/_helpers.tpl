@@ -17,6 +17,24 @@
 {{- if eq (dig "store" "kind" "sqlite" .Values.config) "postgresql" -}}true{{- end -}}
 {{- end -}}
 
+{{- /* True where workers read the topic, and the other pods count what they store. */ -}}
+{{- define "ragmon.hasWorkers" -}}
+{{- if or .Values.workers.autoscaling.enabled (gt (int .Values.workers.replicas) 0) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Values of a worker: pods of another name, so that neither the Service nor anything else takes them for
+those that answer. */ -}}
+{{- define "ragmon.worker" -}}
+{{- $values := deepCopy .Values -}}
+{{- $_ := set $values "nameOverride" (printf "%s-worker" (include "ragmon.name" . | trunc 45 | trimSuffix "-")) -}}
+{{- $_ := set $values "fullnameOverride" (include "ragmon.fullname" .) -}}
+{{- $_ := set $values "resources" .Values.workers.resources -}}
+{{- $role := dict "name" "RAGMON_REPLICA__ROLE" "value" "worker" -}}
+{{- $_ := set $values "extraEnv" (append .Values.extraEnv $role) -}}
+{{- $_ := unset $values.config "otlp" -}}
+{{- toYaml $values -}}
+{{- end -}}
+
 {{- define "ragmon.namespace" -}}
 {{- default .Release.Namespace .Values.namespaceOverride -}}
 {{- end -}}
@@ -132,7 +150,11 @@ its two tokens itself, on its volume: nothing that is rendered holds a secret, a
 {{- $_ := set $own "alerts" (merge (dict "labels" $labels) $alerts) -}}
 {{- end -}}
 {{- if include "ragmon.isShared" . -}}
-{{- $_ := set $own "replica" (merge (dict "standby" true) (default dict .Values.config.replica)) -}}
+{{- $replica := dict "standby" true -}}
+{{- if include "ragmon.hasWorkers" . -}}
+{{- $_ := set $replica "role" "evaluator" -}}
+{{- end -}}
+{{- $_ := set $own "replica" (merge $replica (default dict .Values.config.replica)) -}}
 {{- end -}}
 {{- toYaml (merge $own .Values.config) -}}
 {{- end -}}

@@ -12,11 +12,37 @@
 {{- if and (gt (int .Values.replicas) 1) (not (include "ragmon.isShared" .)) -}}
 {{- fail "replicas: the embedded store has one writer; more need config.store: {kind: postgresql, dsn_file: …}" -}}
 {{- end -}}
+{{- include "ragmon.validate.workers" . -}}
 {{- include "ragmon.validate.tokens" . -}}
 {{- if include "ragmon.isShared" . -}}
 {{- include "ragmon.validate.shared" . -}}
 {{- else -}}
 {{- include "ragmon.validate.upgrade" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ragmon.validate.workers" -}}
+{{- if dig "replica" "role" "" .Values.config -}}
+{{- fail "config.replica.role is set by the chart: workers.replicas says how many workers there are" -}}
+{{- end -}}
+{{- if include "ragmon.hasWorkers" . -}}
+{{- if not (include "ragmon.isShared" .) -}}
+{{- fail "workers: the embedded store has one writer; workers need config.store: {kind: postgresql, dsn_file: …}" -}}
+{{- end -}}
+{{- $topics := list -}}
+{{- range default list .Values.config.sources -}}
+{{- if and (eq (default "" .kind) "kafka") (eq (default "queries" .format) "queries") -}}
+{{- $topics = append $topics .topic -}}
+{{- end -}}
+{{- end -}}
+{{- if ne (len $topics) 1 -}}
+{{- fail (printf "workers share one source of kind kafka with the format queries, and config.sources has %d" (len $topics)) -}}
+{{- end -}}
+{{- with .Values.workers.autoscaling -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- fail "workers.autoscaling.minReplicas must not exceed maxReplicas" -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -159,8 +159,8 @@ class PostgresShards:
         for number, source, stored in self._db.rows(_OFFSETS):
             offsets.setdefault(number, {})[source] = stored
         return [
-            ShardState(number, *state, offsets.get(number, {}))
-            for number, *state in self._db.rows(_LIST)
+            ShardState(number, owner, epoch, records, until, offsets.get(number, {}))
+            for number, owner, epoch, records, until in self._db.rows(_LIST)
         ]
 
     def complete(self, until: Mapping[int, float]) -> None:
