@@ -226,7 +226,7 @@ def test_a_persons_content_is_erased_from_every_shard(kafka, cluster):
     receipt = evaluator.get(f"/v1/forgotten/{number}").json
     assert receipt["removed"]["records"] == 30
     exported = evaluator.get("/v1/export?pipeline=logged").text
-    assert [f"secret of {each}" in exported for each in ids] == [False, True] * 30
+    assert [f'"secret of {each}"' in exported for each in ids] == [False, True] * 30
     assert evaluator.total("ragmon_queries_total") == 60
 
 
