@@ -90,8 +90,8 @@ def _list(settings: Settings, *, as_json: bool) -> int:
 
 
 def _partitions(settings: Settings, shards: list[ShardState]) -> list[PartitionState]:
-    """What is stored of each partition; the brokers tell whether it is still the same topic."""
-    found = []
+    """Stored state of each partition; the brokers tell whether it is still the same topic."""
+    states = []
     with ExitStack() as stack:
         topics = {
             options.name: stack.enter_context(closing(module.places(options)))
@@ -102,8 +102,8 @@ def _partitions(settings: Settings, shards: list[ShardState]) -> list[PartitionS
                 source, _, number = name.rpartition(":")
                 if source.startswith("kafka:") and number.isdecimal():
                     cause = _cause(topics, source, stored)
-                    found.append(_state(shard, source, int(number), stored, cause))
-    return sorted(found, key=lambda each: (each.source, each.partition))
+                    states.append(_state(shard, source, int(number), stored, cause))
+    return sorted(states, key=lambda each: (each.source, each.partition))
 
 
 def _cause(topics: dict[str, Any], source: str, stored: bytes) -> str:
@@ -164,15 +164,15 @@ def _table(states: list[PartitionState]) -> Table:
     for name in ("source", "partition", "offset", "records", "complete until", "owner", "stopped"):
         is_number = name in ("partition", "offset", "records")
         table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
-    for each in states:
-        until = "" if each.complete_until is None else minute_text(each.complete_until)
+    for state in states:
+        until = "" if state.complete_until is None else minute_text(state.complete_until)
         table.add_row(
-            each.source,
-            str(each.partition),
-            "oldest" if each.offset is None else str(each.offset),
-            str(each.records),
+            state.source,
+            str(state.partition),
+            "oldest" if state.offset is None else str(state.offset),
+            str(state.records),
             until,
-            each.owner or "",
-            each.stopped or "",
+            state.owner or "",
+            state.stopped or "",
         )
     return table
