@@ -345,8 +345,7 @@ class SinkSettings(SettingsSection):
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{0,64}$")] = ""
     """Name in metrics and logs; empty: the kind."""
     min_severity: Severity = "warning"
-    """Lowest severity of the alerts that are sent there; info is what can wait for working hours,
-    such as a client that repeats its questions."""
+    """Lowest severity of the alerts that are sent there; info, as of repeats, can wait."""
     pipelines: Annotated[tuple[str, ...], Listed] = ()
     """Pipelines whose alerts are sent there; none: all."""
     give_up_after: Positive = 86_400.0
