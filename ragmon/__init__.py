@@ -24,7 +24,8 @@ and answers are read by
 Around it: ``cli`` the commands, ``config`` the settings, ``web`` what is asked over HTTP,
 ``queries`` what is found in the store, ``backtest`` the detectors over past queries, ``evaluate``
 the same metrics over a golden set, ``client`` the library for applications, ``demo`` a small real
-application to watch, ``backups`` the copies of the store, ``stats`` the intervals and tests,
+application to watch, ``backups`` the copies of the store, ``s3`` the client of object stores for
+them and for bodies, ``stats`` the intervals and tests,
 ``topics`` what people ask, ``documents`` which of them are to blame,
 ``judge_reports`` how far judges agree with people, ``privacy`` the redaction,
 ``charts`` the SVG. Imports go down only, from ``cli`` to ``records``, ``errors`` and ``clock``.

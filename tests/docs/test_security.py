@@ -16,6 +16,7 @@ BOUNDARIES = (
     "Receivers of alerts",
     "The language model that judges",
     "Files that are followed",
+    "Buckets, databases and tracing tools that are read",
     "The store on disk",
     "The cluster",
 )
