@@ -29,6 +29,7 @@ OTHER_RANGES = {
 ABSENT = {
     "ragmon_alert(_state|s_fired_total)": "nothing fires",
     "ragmon_baseline_.+": "no baseline is promoted",
+    "ragmon_(kafka|log|shards?|complete_until)_.+": "no topic of Kafka is read",
     "ragmon_judge_(tokens|cost|failures|duration|budget)_.+": "no model judges",
     "ragmon_notifications_total": "nothing is notified",
     "ragmon_probe_.+": "no golden set is probed",

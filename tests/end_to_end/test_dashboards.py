@@ -27,6 +27,10 @@ EMPTY = {
     "ragmon_probe_": "the demo has no probe; tests/daemon/probes/test_probes.py runs one",
     "ragmon_scheduled_runs_skipped_total": "no run is skipped while the machine keeps up",
     "ragmon_judge_failures_total": "the model answers each time",
+    "ragmon_kafka_": "the demo reads no topic; tests/sources/kafka/test_rebalance.py does",
+    "ragmon_log_": "likewise",
+    "ragmon_shard": "likewise",
+    "ragmon_complete_until_": "likewise",
 }
 """How metrics begin that a healthy demo need not show, each with the reason."""
 
