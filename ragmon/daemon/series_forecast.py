@@ -10,7 +10,7 @@ from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline, build_windows
 from ragmon.daemon.ingest.counting import WindowCounting
 from ragmon.daemon.metric_choice import metric_choice, shown_windows
-from ragmon.detectors.losses import observed
+from ragmon.detectors.losses import INDEX, REPEAT, observed
 from ragmon.exposition.bounded import BoundedFamilies
 from ragmon.exposition.choice import BOUNDS, SAMPLES
 from ragmon.exposition.own import OwnMetrics
@@ -92,13 +92,15 @@ def _streams(windows: Windows) -> int:
     """Streams of what was counted in the longest window, since those of old traffic end."""
     longest = windows.tiers[-1]
     merged = windows.merge(longest.width_s * (longest.slots - 2), windows.watermark, stages=1)
-    used = [
-        number
+    used = {
+        number: key
         for key, number in windows.series.keys.items()
         if merged.rows[number, windows.row_layout.queries] and (key.value or not key.dimension)
-    ]
-    samples = merged.rows[used][:, windows.row_layout.n]
-    return int(observed([column.key for column in windows.columns], samples).sum())
+    }
+    samples = merged.rows[list(used)][:, windows.row_layout.n]
+    streams = observed([column.key for column in windows.columns], samples)
+    streams[[bool(key.dimension) for key in used.values()], INDEX[REPEAT]] = False
+    return int(streams.sum())
 
 
 def _families(windows: Windows, settings: Settings) -> list[FamilyCount]:

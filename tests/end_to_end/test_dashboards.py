@@ -31,6 +31,7 @@ EMPTY = {
     "ragmon_log_": "likewise",
     "ragmon_shard": "likewise",
     "ragmon_complete_until_": "likewise",
+    "ragmon_bodies_": "the store is embedded; tests/end_to_end/test_bodies.py moves bodies",
 }
 """How metrics begin that a healthy demo need not show, each with the reason."""
 
@@ -48,6 +49,7 @@ UNSEEN = {
     'ragmon_secret_files_usable{job="ragmon"}': "it reads no secret from a file",
     'ragmon_kafka_lag_seconds{job="ragmon"}': "no source reads Kafka",
     'ragmon_lease_epoch{job="ragmon"}': "the store is embedded",
+    'ragmon_limit_bytes{job="ragmon",limit="bodies_pending"}': "the store is embedded",
     'ragmon_log_lost_total{job="ragmon"}': "no source reads Kafka",
     'ragmon_log_stopped_partitions{job="ragmon"}': "no source reads Kafka",
     'ragmon_token_expiry_timestamp_seconds{job="ragmon"}': "it has no token",
