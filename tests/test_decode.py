@@ -192,7 +192,11 @@ def test_a_bad_query_says_what_where_and_what_to_do(line, reason, field, message
             feedback, b'{"query_id":"a","rating":null}', "rating", "null", id="a rating of null"
         ),
         pytest.param(
-            label, b'{"query_id":"a"}', "", "needs relevant_ids, grades or faithful", id="no truth"
+            label,
+            b'{"query_id":"a"}',
+            "",
+            "needs relevant_ids, grades, faithful or scores",
+            id="no truth",
         ),
         pytest.param(
             label, b'{"query_id":"a","faithful":2}', "faithful", "<= 1.0", id="faithful above 1"

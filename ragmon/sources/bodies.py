@@ -132,7 +132,7 @@ class _ValueAccount:
         """
         content = text if isinstance(text, bytes) else bytes(text)
         values = count_byte(content, b'"') // 2
-        if values * _DENSE > len(content):
+        if values * _DENSE > len(content) or values > self._left:  # quotes in texts are no values
             values = min(values, count_values(content, values))
         self._left -= values
         if self._left < 0:
