@@ -294,9 +294,9 @@ def test_one_budget_holds_for_the_answers_of_all_workers(kafka, cluster):
             cluster.start("worker")
         numbers = range(ANSWERS)
         send(kafka, cluster.topic, [(f"q{each}", answered(each), "") for each in numbers])
-        samples = {"judge": "grounding", "window": "1h", "pipeline": "logged"}
+        samples = {"window": "1h", "pipeline": "logged"}
         eventually(
-            lambda: evaluator.total("ragmon_faithfulness_ratio_samples", **samples) == ANSWERS,
+            lambda: evaluator.total("ragmon_grounding_ratio_samples", **samples) == ANSWERS,
             "the embedded judge read all", 120,
         )  # fmt: skip
         eventually(
