@@ -100,9 +100,11 @@ if [ ! -x "$client/oapi-codegen" ] && command -v go >/dev/null 2>&1; then
     echo "installing oapi-codegen"
     mkdir -p "$client"
     printf 'module client\n\ngo 1.24\n\nrequire github.com/oapi-codegen/runtime v1.1.2\n' >"$client/go.mod"
+    printf 'package main\n\nimport (\n\t_ "github.com/oapi-codegen/runtime"\n\t%s\n)\n\nfunc main() {}\n' \
+        '_ "github.com/oapi-codegen/runtime/types"' >"$client/main.go"
     { GOBIN=$client timeout 600 go install \
         github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.5.0 \
-        && cd "$client" && timeout 300 go mod download all; } >/dev/null 2>&1 \
+        && cd "$client" && timeout 300 go mod tidy && timeout 300 go build -o /dev/null .; } >/dev/null 2>&1 \
         || echo "could not install oapi-codegen"
 fi
 exit 0
