@@ -28,6 +28,7 @@ from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.component import Component, Context, build_sources, loops_of
+from ragmon.daemon.data_dir import make_data_dir
 from ragmon.daemon.documents import LiveDocuments
 from ragmon.daemon.ending import BoundedSteps, Ending, begin, ends_within
 from ragmon.daemon.erasure.requests import ErasureRequests
@@ -83,6 +84,7 @@ class Daemon:
             opened = place.store if place else None
             self._engine = build_engine(settings, clock, own.commit_seconds.observe, opened)
             undo.callback(self._engine.store.close)
+            make_data_dir(settings.data_dir)
             self._access.generate_tokens()  # in data_dir, which is this process's now
             self._supervisor = Supervisor()
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
@@ -102,9 +104,8 @@ class Daemon:
             self._baselines = build_baselines(self._context, lambda: self._alerting.detection)
             self._exporter = build_exporter(settings)
             self._judges = Judges(self._context, self._exporter)
-            worker = self._traces.source.worker
-            self._erasures = ErasureRequests(self._context, self._alerting, worker)
             traces = self._traces.source
+            self._erasures = ErasureRequests(self._context, self._alerting, traces.worker)
             self._sources = build_sources(self._context, traces.logged, traces.logged_scores)
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._documents = LiveDocuments(self._engine, settings, clock, self._memory)

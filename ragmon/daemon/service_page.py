@@ -94,13 +94,13 @@ class LiveService:
         size_bytes = store.size_bytes()
         room = {
             name: value
-            for name, value in limits(context.settings, size_bytes).items()
+            for name, value in limits(context.settings, store).items()
             if name != "queue"
         }
         limit = min(room, key=lambda name: room[name], default="")
         with store.reader() as reader:
             blocks = reader.block_times()
-        most = int(room.get(limit, size_bytes))
+        most = int(room[limit]) if limit else None
         return ServiceFacts(
             problems=self._parts.monitor.problems(),
             store=store_outlook(blocks, size_bytes, most, retention_s=retention.records, now=now),

@@ -14,7 +14,7 @@ class StoreOutlook(Struct, frozen=True, kw_only=True):
     """Size of a store now and, where its traffic is known, later; in bytes and unix seconds."""
 
     size_bytes: int
-    limit_bytes: int
+    limit_bytes: int | None  # None: not known, as of a database server
     records: int
     oldest_at: float | None  # of its queries; None: it has none
     bytes_a_day: float | None = None  # None: there is less than an hour of traffic
@@ -25,7 +25,7 @@ class StoreOutlook(Struct, frozen=True, kw_only=True):
 def store_outlook(
     blocks: Sequence[BlockTimes],
     size_bytes: int,
-    limit_bytes: int,
+    limit_bytes: int | None,
     *,
     retention_s: float,
     now: float,
@@ -35,7 +35,7 @@ def store_outlook(
     Args:
         blocks: place and times of all that are stored.
         size_bytes: of the store on disk.
-        limit_bytes: that it may reach.
+        limit_bytes: that it may reach; None: not known.
         retention_s: age at which records are deleted.
         now: unix seconds.
     """
@@ -50,7 +50,9 @@ def store_outlook(
     recent = sum(block.records for block in blocks if block.last_timestamp >= now - length)
     bytes_a_day = size_bytes / records * recent * _DAY_S / length
     level = bytes_a_day * retention_s / _DAY_S
-    left = max(0.0, limit_bytes - size_bytes) / bytes_a_day if level > limit_bytes else None
+    left = None
+    if limit_bytes is not None and level > limit_bytes:
+        left = max(0.0, limit_bytes - size_bytes) / bytes_a_day
     return StoreOutlook(
         size_bytes=size_bytes,
         limit_bytes=limit_bytes,

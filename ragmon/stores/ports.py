@@ -381,6 +381,10 @@ class Store(Protocol):
         """Bytes on disk."""
         ...
 
+    def free_bytes(self) -> int | None:
+        """Bytes that its disk has left; None where this process does not see the disk."""
+        ...
+
     def fenced(self) -> Mapping[str, int]:
         """Writes that were refused because another process has taken over, by their kind."""
         ...

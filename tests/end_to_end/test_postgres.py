@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from tests.end_to_end.test_crash import counted
+from tests.support import metrics
 from tests.support.daemons import Process
 from tests.support.load import Load, expected
 from tests.support.postgres import PostgresServer, needed
@@ -14,6 +15,12 @@ pytestmark = pytest.mark.end_to_end
 
 ROUNDS = 2  # the server is killed, then the daemon
 BETWEEN_KILLS = 200  # queries acknowledged before the next one
+SILENCE = {
+    "matchers": [{"name": "pipeline", "value": "docs", "regex": False}],
+    "duration": "2h",
+    "created_by": "ann",
+    "comment": "reindexing",
+}
 
 
 @pytest.fixture
@@ -57,6 +64,19 @@ def test_kill_9_of_daemon_and_database_loses_nothing_acknowledged(tmp_path, serv
     assert site.terminate() == 0
     with Process(tmp_path / "data", *flags(server)) as again:  # what was saved is the same
         assert counted(again) == expected(load.acknowledged)
+
+
+def test_what_is_not_in_the_database_has_a_folder(tmp_path, server):
+    data_dir = tmp_path / "data"
+    with Process(data_dir, *flags(server)) as site:
+        assert site.post("/v1/silences", SILENCE).status in (200, 201)
+        assert site.get("/v1/audit").json["entries"]
+        page = site.page()
+        assert metrics.total(page, "ragmon_audit_lost_entries_total") == 0.0
+        assert 'limit="disk"' not in page, "this machine's is not that of the database"
+        assert "watch the disk of the database server" in site.get("/ragmon").text
+    assert data_dir.stat().st_mode & 0o777 == 0o700
+    assert (data_dir / "audit.jsonl").exists()
 
 
 def standby_of(active_flags, data_dir) -> Process:

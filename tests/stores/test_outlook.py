@@ -39,6 +39,12 @@ def test_a_full_one_has_no_day_left():
     assert outlook(blocks(10, 1_000), size=1_000_000, limit=900_000).days_left == 0.0
 
 
+def test_without_a_known_limit_only_its_level_is_known():
+    seen = outlook(blocks(10, 1_000), size=1_000_000, limit=None)
+    assert seen.level_bytes == pytest.approx(3_000_000)
+    assert (seen.limit_bytes, seen.days_left) == (None, None)
+
+
 def test_traffic_that_began_today_counts_by_its_hours():
     stored = [BlockTimes(0, 500, NOW - DAY / 4, NOW - 1.0)]
     seen = outlook(stored, size=50_000)

@@ -1,8 +1,5 @@
 """Gauges and counters of the engine, which knows nothing of Prometheus."""
 
-import contextlib
-import shutil
-
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
@@ -11,17 +8,18 @@ from ragmon.memory import MemoryBudget
 from ragmon.stores.ports import BodyFigures, Store
 
 
-def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
+def limits(settings: Settings, store: Store) -> dict[str, float]:
     """The limits in bytes by name, so that alerting rules need not repeat the settings.
 
-    ``disk`` is what the store holds plus what the file system has free; it is left out when the
-    disk does not answer, so that the other metrics are still exposed.
+    ``disk`` is what the store holds plus what its disk has free; it is left out for a database
+    server, and while the disk does not answer.
     """
     limits_bytes = {"queue": float(settings.limits.queue)}
     if settings.retention.max_disk is not None:
         limits_bytes["max_disk"] = float(settings.retention.max_disk)
-    with contextlib.suppress(OSError):
-        limits_bytes["disk"] = float(store_bytes + shutil.disk_usage(settings.data_dir).free)
+    free_bytes = store.free_bytes()
+    if free_bytes is not None:
+        limits_bytes["disk"] = float(store.size_bytes() + free_bytes)
     return limits_bytes
 
 
@@ -50,10 +48,10 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     """Have the engine asked at each scrape."""
     own.watch_each(
         "ragmon_limit_bytes",
-        "Upper limits: limits.queue, retention.max_disk, the size of the store's disk, and"
-        " store.bodies.max_pending_bytes (bodies_pending).",
+        "Upper limits: limits.queue, retention.max_disk, what the store's disk has room for (disk;"
+        " an embedded store only), and store.bodies.max_pending_bytes (bodies_pending).",
         "limit",
-        lambda: limits(settings, engine.store.size_bytes()) | _pending_limit(engine.store),
+        lambda: limits(settings, engine.store) | _pending_limit(engine.store),
     )
     own.watch(
         "ragmon_ingest_queue_bytes",

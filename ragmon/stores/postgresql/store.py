@@ -115,6 +115,10 @@ class PostgresStore:
         """Bytes of what lives in the database."""
         return self.shard.size_bytes
 
+    def free_bytes(self) -> int | None:
+        """Nothing is known of the server's disk."""
+        return None
+
     def fenced(self) -> Mapping[str, int]:
         """Writes that were refused because another process has taken over."""
         return {"shard": self._writer.fenced, "evaluator": self._state_writer.fenced}

@@ -1,5 +1,6 @@
 """The embedded store: one SQLite file with one shard and its state, written by one process."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,6 +90,13 @@ class SqliteStore:
     def size_bytes(self) -> int:
         """Bytes on disk."""
         return self._db.size_bytes()
+
+    def free_bytes(self) -> int | None:
+        """Bytes that the file system of the file has left; None while it does not answer."""
+        try:
+            return shutil.disk_usage(self._db.path.parent).free
+        except OSError:
+            return None
 
     def fenced(self) -> Mapping[str, int]:
         """None: whoever has the file keeps it until the process ends."""

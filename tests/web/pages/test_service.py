@@ -155,11 +155,11 @@ class KnownService:
         return QuarantineList(counts=counts, kept_seconds=7 * DAY, entries=[*self._listed])
 
 
-def facts(**given) -> ServiceFacts:
+def facts(limit: str = "disk", **given) -> ServiceFacts:
     fields = {"size_bytes": 4 * 10**9, "limit_bytes": 5 * 10**9, "records": 10, "oldest_at": NOW}
     store = StoreOutlook(**(fields | given))
     return ServiceFacts(
-        problems=[], store=store, limit="disk", retention_s=30 * DAY,
+        problems=[], store=store, limit=limit, retention_s=30 * DAY,
         ingest=IngestFacts(1_500, 64_000_000, 1, 2, 10**8, 10**9, NOW), sources=[], followed=[],
         refused=[RefusedFacts("http", "invalid", 9, NOW, HOSTILE)],
         sinks=[SinkFacts(HOSTILE, 1, 2, 1)],
@@ -191,6 +191,13 @@ def test_a_store_that_fills_says_when_and_what_to_do():
 def test_one_that_levels_off_says_at_which_size():
     seen = shown(facts(bytes_a_day=1e8, level_bytes=3e9)).text
     assert "it does not fill at about 3.00 GB as much is deleted as comes" in seen
+
+
+def test_of_a_database_server_the_disk_is_not_known():
+    seen = shown(facts("", limit_bytes=None, bytes_a_day=5e8, level_bytes=15e9)).text
+    assert "4.00 GB (watch the disk of the database server: ragmon does not see it)" in seen
+    assert "grows to at about 15.0 GB as much is deleted as comes" in seen
+    assert "days left" not in seen
 
 
 def test_dead_letters_failures_and_hostile_texts():
