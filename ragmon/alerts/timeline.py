@@ -200,7 +200,9 @@ class AlertTimeline:
 
     def _begin(self, first: float, now: float) -> Iterator[Step]:
         self.catching_up = self._finished_log or now - first > _LATE * MINUTE_S
-        self.detection.begin(first if self.catching_up else now)
+        # A process that ended before it had saved a turn has begun with the same minute.
+        is_new = now - first < _ABSENT * MINUTE_S
+        self.detection.begin(min(first, now) if self.catching_up or is_new else now)
         if self.catching_up:
             yield Step(notices=(Notice("backfill_started", {"since": first}),))
 

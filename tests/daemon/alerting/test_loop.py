@@ -212,6 +212,22 @@ def test_a_process_that_is_killed_at_any_time_ends_up_where_the_other_does(
     killed.end()
 
 
+def test_one_that_is_killed_before_its_first_turn_begins_where_the_other_did(tmp_path):
+    first = traffic(NOON, 1)
+    steady, killed = (Vigil(tmp_path / name, NOON + 58.0, **SINKS) for name in ("one", "two"))
+    for vigil in (steady, killed):
+        vigil.commit(first)
+    steady.tick()  # in the minute of the first query
+    killed.crash()
+    for vigil in (steady, killed):
+        for minute in range(5):
+            vigil.commit(traffic(NOON + 60.0 * (minute + 1), 1, empty=0.5))
+            vigil.tick(60.0)
+    assert killed.state() == steady.state()
+    steady.end()
+    killed.end()
+
+
 def test_a_disk_that_is_full_for_a_while_loses_and_repeats_nothing(known, tmp_path, monkeypatch):
     vigil = Vigil(tmp_path, NOON, known, **SINKS)
     log = vigil.engine.state.alert_log()
