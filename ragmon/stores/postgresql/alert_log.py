@@ -14,6 +14,7 @@ from ragmon.stores.compression import unzip
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.postgresql.outbox import PostgresOutbox
 from ragmon.stores.postgresql.positions import DETECTION, read_positions, save_positions
+from ragmon.stores.postgresql.takeovers import CountedTakeovers
 from ragmon.stores.protocols import SavedDetection, Turn
 
 _PUT = (
@@ -59,9 +60,10 @@ _silence = msgspec.msgpack.Decoder(Silence)
 class PostgresAlertLog:
     """See ``AlertLog`` for what the methods promise."""
 
-    def __init__(self, database: PostgresDatabase, epoch: int) -> None:
+    def __init__(self, database: PostgresDatabase, epoch: int, takeovers: CountedTakeovers) -> None:
         self._db = database
         self._epoch = epoch
+        self._takeovers = takeovers
         self._damage = database.damage
         self.counted: Positions = read_positions(database, DETECTION)
 
@@ -112,6 +114,7 @@ class PostgresAlertLog:
             self._db.many(cursor, _NOTICE, notices)
             PostgresOutbox.insert(self._db, cursor, turn.notifications)
             save_positions(self._db, cursor, DETECTION, turn.positions, self._epoch)
+            self._takeovers.require(self._db, cursor, turn.positions)
         self.counted = turn.positions
 
     def ended(self, since: float, limit: int, pipeline: str = "") -> list[AlertEvent]:

@@ -9,6 +9,7 @@ from ragmon.stores import JournalEntry, ShardProgress
 from ragmon.stores.postgresql.lease import PostgresLease
 from ragmon.stores.postgresql.reader import ReaderConnections
 from ragmon.stores.postgresql.saved_windows import PostgresWindows
+from ragmon.stores.postgresql.takeovers import CountedTakeovers, WentBack
 
 _PROGRESS = (
     "SELECT shard, next_sequence, last_restatement,"
@@ -19,9 +20,12 @@ _PROGRESS = (
 class PostgresFollower:
     """See ``Follower`` for what the methods promise."""
 
-    def __init__(self, connections: ReaderConnections, lease: PostgresLease) -> None:
+    def __init__(
+        self, connections: ReaderConnections, lease: PostgresLease, takeovers: CountedTakeovers
+    ) -> None:
         self._connections = connections
         self._lease = lease
+        self._takeovers = takeovers
         self._db = connections.take()
         self._windows = PostgresWindows(self._db)
         self._log = structlog.get_logger("following")
@@ -36,12 +40,12 @@ class PostgresFollower:
     def follow(self, after: Positions) -> Iterator[JournalEntry | dict[int, ShardProgress]]:
         """Entries committed after these positions, then the progress of the shards with them."""
         with self._db.moment():
+            if went_back := self._takeovers.look(self._db, after):
+                self._tell(went_back)
+                return
             progress = self.progress()
             for shard, now in progress.items():
                 counted = after.get(shard, Position())
-                if _is_behind(now.position, counted):
-                    self._went_back(shard, counted, now.position)
-                    return
                 if now.position != counted:
                     yield from self._windows.follow_shard(shard, counted)
             yield progress
@@ -50,17 +54,13 @@ class PostgresFollower:
         """Give the connection back."""
         self._connections.give_back(self._db)
 
-    def _went_back(self, shard: int, counted: Position, stored: Position) -> None:
+    def _tell(self, went_back: WentBack) -> None:
         self._log.error(
             "store_went_back",
-            shard=shard,
-            counted=counted.sequence,
-            stored=stored.sequence,
+            shard=went_back.shard,
+            counted=went_back.counted.sequence,
+            kept=went_back.kept.sequence,
             remedy="the database forgot commits, as after a failover to an asynchronous standby;"
             " this process ends, and the next reads what is there",
         )
         self._lease.lose()
-
-
-def _is_behind(stored: Position, counted: Position) -> bool:
-    return stored.sequence < counted.sequence or stored.restatement < counted.restatement

@@ -16,7 +16,7 @@ from ragmon.errors import StoreBusyError, StoreError
 from ragmon.stores import CHANGING, Migration, MigrationProgress, StoreFormat, no_progress
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 
-FORMAT = 3
+FORMAT = 4
 DAY_S = 86_400
 
 _TABLES = """
@@ -137,6 +137,13 @@ CREATE TABLE @.inbox (
     sequence bigint NOT NULL, kind text NOT NULL, body bytea NOT NULL, received float8 NOT NULL);
 CREATE INDEX inbox_by_shard ON @.inbox (shard, number);
 """
+# Where each owner of a shard began: see ``takeovers``.
+_TAKEOVERS = """
+ALTER TABLE @.shards ADD COLUMN takeover bigint;
+CREATE TABLE @.takeovers (
+    shard int, number bigint, mark bigint NOT NULL, sequence bigint NOT NULL,
+    restatement bigint NOT NULL, PRIMARY KEY (shard, number));
+"""
 _SEED = "INSERT INTO @.meta VALUES ('seed', %s)"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _EXISTS = "SELECT to_regclass(%s) IS NOT NULL"
@@ -169,8 +176,16 @@ def _add_inbox(database: PostgresDatabase, cursor: Cursor) -> None:
     database.script(cursor, _INBOX)
 
 
+def _add_takeovers(database: PostgresDatabase, cursor: Cursor) -> None:
+    database.script(cursor, _TAKEOVERS)
+
+
 MIGRATIONS: Mapping[int, FormatStep] = MappingProxyType(
-    {1: FormatStep(_add_bodies, readable_by=1), 2: FormatStep(_add_inbox, readable_by=1)}
+    {
+        1: FormatStep(_add_bodies, readable_by=1),
+        2: FormatStep(_add_inbox, readable_by=1),
+        3: FormatStep(_add_takeovers, readable_by=1),
+    }
 )
 """Steps to the next format, by the format before."""
 
@@ -322,6 +337,7 @@ def _create(database: PostgresDatabase, cursor: Cursor) -> None:
     database.script(cursor, _TABLES)
     database.script(cursor, _BODIES)
     database.script(cursor, _INBOX)
+    database.script(cursor, _TAKEOVERS)
     database.execute(cursor, _SEED, str(secrets.randbits(63)).encode())
     database.execute(cursor, "INSERT INTO @.shards (shard) VALUES (0)")
     database.execute(cursor, _SET, "format", FORMAT)

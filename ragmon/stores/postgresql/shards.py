@@ -19,6 +19,7 @@ from ragmon.stores.postgresql.positions import DETECTION, WINDOWS, read_position
 from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
 from ragmon.stores.postgresql.schema import check_usable, ensure_days, migrate, read_format
 from ragmon.stores.postgresql.shard import PostgresShard
+from ragmon.stores.postgresql.takeovers import record_takeover
 
 _SEED = "SELECT value FROM @.meta WHERE name = 'seed'"
 _ADD = "INSERT INTO @.shards (shard) VALUES (%s) ON CONFLICT DO NOTHING"
@@ -62,6 +63,7 @@ def take_shard(database: PostgresDatabase, number: int, owner: str) -> int:
                 database.execute(cursor, "SET LOCAL lock_timeout = '1s'")
                 database.execute(cursor, _ADD, number)
                 [(epoch,)] = database.execute(cursor, _TAKE, owner, number).fetchall()
+                record_takeover(database, cursor, number)
         except StoreBusyError:  # its owner before stopped in the middle of a transaction
             end_stopped(database)
         else:

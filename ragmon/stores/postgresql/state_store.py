@@ -12,6 +12,7 @@ from ragmon.stores.postgresql.named_values import PostgresProbeRuns, PostgresRem
 from ragmon.stores.postgresql.outbox import PostgresOutbox
 from ragmon.stores.postgresql.positions import WINDOWS, read_positions, save_positions
 from ragmon.stores.postgresql.saved_windows import PostgresWindows
+from ragmon.stores.postgresql.takeovers import CountedTakeovers
 from ragmon.stores.sealing import seal
 from ragmon.windows.snapshot import SavedBucket
 
@@ -31,15 +32,17 @@ _BUCKETS_AT_ONCE = 64
 class PostgresStateStore:
     """See ``StateStore`` for what the methods promise."""
 
-    def __init__(self, database: PostgresDatabase, epoch: int) -> None:
+    def __init__(self, database: PostgresDatabase, epoch: int, takeovers: CountedTakeovers) -> None:
         """Read how far the windows have counted.
 
         Args:
             database: of the writer; its transactions are fenced by the lease.
             epoch: of the lease.
+            takeovers: of the shards of workers, read before.
         """
         self._db = database
         self._epoch = epoch
+        self._takeovers = takeovers
         self._windows = PostgresWindows(database)
         self._alerts: PostgresAlertLog | None = None
         self._remembered = PostgresRemembered(database)
@@ -67,6 +70,7 @@ class PostgresStateStore:
             sealed = seal(self._db.zip(totals), "meta", "totals")
             self._db.execute(cursor, _PUT_TOTALS, sealed)
             save_positions(self._db, cursor, WINDOWS, positions, self._epoch)
+            self._takeovers.require(self._db, cursor, positions)
             for shard in positions:
                 counted = self._both(positions, shard)
                 self._db.execute(cursor, _RESTATED, shard, counted.restatement)
@@ -84,7 +88,7 @@ class PostgresStateStore:
     def alert_log(self) -> PostgresAlertLog:
         """Detectors, alerts and silences."""
         if self._alerts is None:
-            self._alerts = PostgresAlertLog(self._db, self._epoch)
+            self._alerts = PostgresAlertLog(self._db, self._epoch, self._takeovers)
         return self._alerts
 
     def baselines(self) -> PostgresBaselines:

@@ -28,6 +28,7 @@ from ragmon.stores.postgresql.shard import PostgresShard
 from ragmon.stores.postgresql.shards import fence_by, is_shared, share, take_shard
 from ragmon.stores.postgresql.state_store import PostgresStateStore
 from ragmon.stores.postgresql.tables import PostgresTables
+from ragmon.stores.postgresql.takeovers import CountedTakeovers
 
 _SEED = "SELECT value FROM @.meta WHERE name = 'seed'"
 
@@ -69,7 +70,8 @@ class PostgresStore:
             self._state_writer.fence = lease.fence
             seed = int(self._writer.rows(_SEED)[0][0])
             self.name = store_name(seed)
-            self.state = PostgresStateStore(self._state_writer, lease.epoch)
+            self._takeovers = CountedTakeovers(self._state_writer)
+            self.state = PostgresStateStore(self._state_writer, lease.epoch, self._takeovers)
             self.shard = PostgresShard(self._writer, ONLY_SHARD, epoch, seed, self.state.counted)
             self.shards: Mapping[int, Shard] = {ONLY_SHARD: self.shard}
             shard = self.shard
@@ -105,7 +107,7 @@ class PostgresStore:
 
     def follower(self) -> PostgresFollower:
         """A view of what others commit, for another thread."""
-        return PostgresFollower(self._readers, self.lease)
+        return PostgresFollower(self._readers, self.lease, self._takeovers)
 
     def others(self) -> PostgresOtherShards:
         """Ids of the queries that workers store."""
