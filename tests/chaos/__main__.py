@@ -1,6 +1,7 @@
 """``make chaos``: a hundred thousand queries through a hundred kills, as a table."""
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -46,10 +47,8 @@ def _storm(
     """The outcome of one storm."""
     lasts_s = gap_s * (kills + freezes)
     clock = SystemClock()
-    with (
-        tempfile.TemporaryDirectory(prefix="ragmon-chaos-") as folder,
-        Fleet(Path(folder), clock, protocol=protocol) as fleet,
-    ):
+    folder = Path(tempfile.mkdtemp(prefix="ragmon-chaos-"))  # kept where it fails
+    with Fleet(folder, clock, protocol=protocol) as fleet:
         fleet.start()
         began = clock.monotonic()
         with traffic_for(fleet, ids=ids, lasts_s=lasts_s, seed=seed) as traffic:
@@ -57,7 +56,9 @@ def _storm(
             storm.rage(lasts_s)
             took = clock.monotonic() - began
             print(f"{protocol}: {dict(storm.events)} in {took:.0f} s", file=sys.stderr, flush=True)
-            return storm.settle()
+            outcome = storm.settle()
+    shutil.rmtree(folder)
+    return outcome
 
 
 def _row(protocol: str, outcome: Outcome) -> str:

@@ -109,9 +109,17 @@ class Storm:
         clock = self._fleet.clock
         while not check():
             if clock.monotonic() >= deadline:
-                raise AssertionError(f"not settled: {stored(self._fleet, self._traffic)}")
+                raise AssertionError(self._unsettled())
             self._fleet.revive()
             clock.sleep(0.5)
+
+    def _unsettled(self) -> str:
+        fleet = self._fleet
+        counted = {
+            each.log.stem: each.total("ragmon_queries_total")
+            for each in (*fleet.evaluators, fleet.reference)
+        }
+        return f"not settled: {stored(fleet, self._traffic)}, counted {counted}"
 
     def _recognise_repeats(self) -> None:
         """Queries of any age that are sent once more are known to whoever has their partition."""
