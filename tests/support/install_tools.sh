@@ -4,7 +4,7 @@
 set -u
 missing=""
 for pair in promtool:prometheus alertmanager:prometheus-alertmanager chromium:chromium \
-    logrotate:logrotate zsh:zsh fish:fish; do
+    logrotate:logrotate zsh:zsh fish:fish pgbouncer:pgbouncer; do
     command -v "${pair%%:*}" >/dev/null 2>&1 \
         || [ -x "/usr/bin/prometheus-${pair%%:*}" ] \
         || missing="$missing ${pair##*:}"
