@@ -134,6 +134,11 @@ class WorkerShards:
         """Commits that were refused because another worker has the shard."""
         return 0 if self._set is None else self._set.fenced
 
+    @property
+    def clock_ahead_s(self) -> float:
+        """Seconds by which this machine's clock is ahead of the database server's."""
+        return 0.0 if self._set is None else self._set.clock_ahead_s
+
     def check(self) -> None:
         """Raise StoreError while workers may not take any."""
         if self._set is None:

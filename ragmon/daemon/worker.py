@@ -20,7 +20,13 @@ from ragmon.daemon import http
 from ragmon.daemon.build import build_pipeline, open_shards, shared_source
 from ragmon.daemon.erasure.shard_requests import ERASE, carry_out
 from ragmon.daemon.erasure.shard_retention import ShardRetention
-from ragmon.daemon.ingest.metrics import FENCED, FENCED_HELP, watch_loops
+from ragmon.daemon.ingest.metrics import (
+    CLOCK_AHEAD,
+    CLOCK_AHEAD_HELP,
+    FENCED,
+    FENCED_HELP,
+    watch_loops,
+)
 from ragmon.daemon.log_metrics import watch_logs
 from ragmon.daemon.partitions import WorkerShards, WorkerTasks
 from ragmon.daemon.standby import METRICS_TYPE, TEXT_TYPE, on_signals, send_text
@@ -156,6 +162,7 @@ class Worker:
         own.watch_each_total(
             FENCED, FENCED_HELP, "what", lambda: {"shard": float(self.shards.fenced)}
         )
+        own.watch(CLOCK_AHEAD, CLOCK_AHEAD_HELP, lambda: self.shards.clock_ahead_s)
 
     def _owned(self) -> Mapping[str, float]:
         return {str(partition): 1.0 for partition in self.source.partitions}

@@ -22,6 +22,7 @@ from ragmon.stores import (
     Waiting,
     WindowSource,
 )
+from ragmon.stores.body_figures import BodyFigures
 from ragmon.stores.copying import StoredTables
 from ragmon.stores.damage import Damage
 from ragmon.stores.erasure import BlockErasure, ErasureRequestLog
@@ -215,6 +216,11 @@ class Lease(Protocol):
     is_reachable: bool  # False while the server of the store does not answer
 
     @property
+    def clock_ahead_s(self) -> float:
+        """Seconds by which this machine's clock is ahead of that server's; negative: behind."""
+        ...
+
+    @property
     def is_held(self) -> bool:
         """True while nobody else can have it, by this process's own monotonic clock."""
         ...
@@ -235,6 +241,11 @@ class Lease(Protocol):
 
 class ShardSet(Protocol):
     """Shards of a store that several processes write; for one thread."""
+
+    @property
+    def clock_ahead_s(self) -> float:
+        """As that of ``Lease``."""
+        ...
 
     @property
     def is_shared(self) -> bool:
@@ -286,44 +297,6 @@ class ShardSet(Protocol):
 
     def close(self) -> None:
         """Let go of all shards."""
-        ...
-
-
-class BodyFigures(Protocol):
-    """Figures of bodies that are moved to an object store; for any thread."""
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of those that are in the database."""
-        ...
-
-    @property
-    def most_pending_bytes(self) -> int | None:
-        """Bytes beyond which new records are refused; None: no limit."""
-        ...
-
-    @property
-    def objects(self) -> int:
-        """Number of objects."""
-        ...
-
-    @property
-    def object_bytes(self) -> int:
-        """Bytes of the objects."""
-        ...
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes that were moved since the start."""
-        ...
-
-    @property
-    def stalled_s(self) -> float:
-        """Seconds since everything that was due could be moved and deleted."""
-        ...
-
-    def requests(self) -> Mapping[tuple[str, ...], float]:
-        """Requests to the object store by operation and outcome."""
         ...
 
 

@@ -126,6 +126,7 @@ class LapsedLease:
     is_held = False
     is_lost = False
     is_reachable = False
+    clock_ahead_s = 0.0
     epoch = 0
 
     def release(self) -> None: ...

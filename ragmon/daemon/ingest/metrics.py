@@ -5,7 +5,8 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
 from ragmon.memory import MemoryBudget
-from ragmon.stores.ports import BodyFigures, Store
+from ragmon.stores.body_figures import BodyFigures
+from ragmon.stores.ports import Store
 
 
 def limits(settings: Settings, store: Store) -> dict[str, float]:
@@ -41,6 +42,14 @@ FENCED_HELP = (
     "Writes to the store that were refused because another process has taken over: commits "
     "(shard), and windows, alerts and notifications (evaluator). A few at a take-over are what "
     "keeps everything counted once; an evaluator then ends, a worker joins its group again."
+)
+
+
+CLOCK_AHEAD = "ragmon_clock_ahead_seconds"
+CLOCK_AHEAD_HELP = (
+    "Seconds by which the clock of this machine is ahead of the database server's; negative: "
+    "behind. Always 0 where the store is embedded. More than a few seconds is bad: minutes are "
+    "judged too early or too late; have NTP set both clocks."
 )
 
 
@@ -128,6 +137,7 @@ def watch_lease(own: OwnMetrics, store: Store) -> None:
         "what",
         store.fenced,
     )
+    own.watch(CLOCK_AHEAD, CLOCK_AHEAD_HELP, lambda: store.lease.clock_ahead_s)
 
 
 def watch_bodies(own: OwnMetrics, bodies: BodyFigures | None) -> None:

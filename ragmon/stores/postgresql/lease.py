@@ -14,6 +14,7 @@ from ragmon.stores.damage import Damage
 from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import Fence, PostgresDatabase
+from ragmon.stores.postgresql.server_clock import ServerClock
 
 EVALUATOR = "evaluator"
 DEFAULT_TTL_S = 15.0
@@ -32,7 +33,8 @@ _RENEW = (
     "UPDATE @.lease SET until = clock_timestamp() + make_interval(secs => %s), url = %s"
     " WHERE name = %s AND epoch = %s AND owner = %s RETURNING"
     " (SELECT coalesce(sum(commits), 0)::bigint FROM @.shards WHERE shard = 0),"
-    " (SELECT coalesce(sum(next_sequence), 0)::bigint FROM @.shards WHERE shard = 0)"
+    " (SELECT coalesce(sum(next_sequence), 0)::bigint FROM @.shards WHERE shard = 0),"
+    " extract(epoch FROM clock_timestamp())::float8"
 )
 _RELEASE = (
     "UPDATE @.lease SET until = clock_timestamp() WHERE name = %s AND epoch = %s AND owner = %s"
@@ -64,6 +66,14 @@ class Made(NamedTuple):
 
     commits: int = 0
     queries: int = 0
+
+
+class Renewed(NamedTuple):
+    """Answer of the server to a renewal."""
+
+    commits: int  # as in ``Made``, that it has
+    queries: int
+    server_time: float  # unix seconds
 
 
 class Holder(NamedTuple):
@@ -99,6 +109,7 @@ class PostgresLease:
         self._owner = plain(owner)
         self._ttl_s = ttl_s
         self._clock = clock or SystemClock()
+        self._server_clock = ServerClock(self._clock)
         self._held_until = float("-inf")  # of our own clock
         self._lock = threading.RLock()  # the keeper renews it on a thread of its own
         self._addresses = ""
@@ -113,6 +124,11 @@ class PostgresLease:
     def is_held(self) -> bool:
         """False before it is taken, after it is lost, and shortly before others may take it."""
         return self._clock.monotonic() < self._held_until
+
+    @property
+    def clock_ahead_s(self) -> float:
+        """Seconds by which this machine's clock is ahead of the server's, when last renewed."""
+        return self._server_clock.ahead_s
 
     @property
     def fence(self) -> Fence:
@@ -145,15 +161,17 @@ class PostgresLease:
             StoreError: the server did not answer; it has it for as long as ``is_held`` says.
         """
         asked, made = self._clock.monotonic(), self._made()
+        asked_at = self._clock.now()
         values = (self._ttl_s, self._addresses, EVALUATOR, self.epoch, self._owner)
-        rows = self._patiently(_RENEW, *values)
-        if rows and rows[0][0] >= made.commits:
+        rows = [Renewed(*row) for row in self._patiently(_RENEW, *values)]
+        for row in rows:
+            self._server_clock.note(asked_at, row.server_time)
+        if rows and rows[0].commits >= made.commits:
             self._held_until = asked + _OWN_SHARE * self._ttl_s
             return True
         if rows:
-            stored = Made(*rows[0])
-            queries = max(0, made.queries - stored.queries)
-            self.lost = Lost(made.commits - stored.commits, queries)
+            queries = max(0, made.queries - rows[0].queries)
+            self.lost = Lost(made.commits - rows[0].commits, queries)
             with suppress(StoreError):
                 self._patiently(f"{_NOTE_LOST} RETURNING 1", msgspec.json.encode(self.lost))
         self._held_until = float("-inf")

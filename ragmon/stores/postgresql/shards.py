@@ -6,6 +6,7 @@ sends later moves no row, and changes nothing.
 
 from collections.abc import Mapping
 
+from ragmon.clock import Clock, SystemClock
 from ragmon.errors import StoreBusyError, StoreFencedError
 from ragmon.records import ONLY_SHARD, Position
 from ragmon.stores import InboxRow, ShardState
@@ -18,6 +19,7 @@ from ragmon.stores.postgresql.lease import end_stopped
 from ragmon.stores.postgresql.positions import DETECTION, WINDOWS, read_positions
 from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
 from ragmon.stores.postgresql.schema import check_usable, ensure_days, migrate, read_format
+from ragmon.stores.postgresql.server_clock import ServerClock
 from ragmon.stores.postgresql.shard import PostgresShard
 from ragmon.stores.postgresql.takeovers import record_takeover
 
@@ -38,7 +40,10 @@ _LIST = (
     "SELECT shard, owner, epoch, next_sequence, extract(epoch FROM complete_until)::float8"
     " FROM @.shards ORDER BY shard"
 )
-_EPOCHS = "SELECT shard, epoch FROM @.shards WHERE shard = ANY(%s)"
+_EPOCHS = (
+    "SELECT shard, epoch, extract(epoch FROM clock_timestamp())::float8 FROM @.shards"
+    " WHERE shard = ANY(%s)"
+)
 _OFFSETS = "SELECT shard, source, source_offset FROM @.sides ORDER BY shard, source"
 _SHARE = "INSERT INTO @.meta VALUES ('shared', '') ON CONFLICT DO NOTHING"
 _IS_SHARED = "SELECT 1 FROM @.meta WHERE name = 'shared'"
@@ -80,13 +85,16 @@ def fence_by(database: PostgresDatabase, shard: PostgresShard, epoch: int, owner
 class PostgresShards:
     """See ``ShardSet`` for what the methods promise."""
 
-    def __init__(self, access: DatabaseAccess, schema: str, owner: str) -> None:
+    def __init__(
+        self, access: DatabaseAccess, schema: str, owner: str, clock: Clock | None = None
+    ) -> None:
         """Prepare a connection; nothing is taken.
 
         Args:
             access: to the database.
             schema: of the tables; an evaluator makes them.
             owner: name of this process.
+            clock: of this process.
 
         Raises:
             StoreError: the database cannot be used.
@@ -94,6 +102,8 @@ class PostgresShards:
         self._access = access
         self._schema = schema
         self._owner = owner
+        self._clock = clock or SystemClock()
+        self._server_clock = ServerClock(self._clock)
         self._fenced = 0  # of shards that were let go
         self._damage = Damage()
         self._db = PostgresDatabase(access, schema, self._damage)
@@ -106,6 +116,11 @@ class PostgresShards:
     def is_shared(self) -> bool:
         """True once an evaluator has let workers take shards."""
         return is_shared(self._db)
+
+    @property
+    def clock_ahead_s(self) -> float:
+        """Seconds by which this machine's clock is ahead of the server's."""
+        return self._server_clock.ahead_s
 
     def take(self, number: int) -> Shard:
         """Own a shard, and read what is kept in memory of it."""
@@ -149,7 +164,9 @@ class PostgresShards:
     def check_owned(self) -> None:
         """Raise StoreFencedError where another process has taken a shard of this one since."""
         mine = {number: taken[2] for number, taken in self._taken.items()}
-        for number, epoch in self._db.rows(_EPOCHS, [*mine]) if mine else ():
+        asked = self._clock.now()
+        for number, epoch, server in self._db.rows(_EPOCHS, [*mine]) if mine else ():
+            self._server_clock.note(asked, server)
             if epoch != mine[number]:
                 raise StoreFencedError(
                     f"another process has taken shard {number}", hint="It is asked for anew"

@@ -14,6 +14,7 @@ class NoLease:
     is_held = True
     is_lost = False
     is_reachable = True
+    clock_ahead_s = 0.0
 
     def announce(self, addresses: str) -> None:
         """Nobody asks."""
@@ -28,6 +29,7 @@ class DirectoryLease:
     epoch = 0
     is_lost = False  # who lost the lock has ended
     is_reachable = True
+    clock_ahead_s = 0.0  # there is one machine
 
     def __init__(self, directory: Path) -> None:
         """Take the directory.
