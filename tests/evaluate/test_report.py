@@ -164,6 +164,7 @@ def test_no_change_has_no_sign_of_its_own():
         ("faithfulness/llm", None, "–", "–"),
         ("latency_ms/total", 1461.4, "1,461", "+1,461"),
         ("semantic_similarity", 0.8125, "0.812", "+0.812"),
+        ("reciprocal_rank", 0.5, "0.500", "+0.500"),
     ],
 )
 def test_shares_are_read_in_percent_and_the_rest_as_numbers(name, value, text, change):
@@ -180,7 +181,7 @@ def test_every_form_of_the_report_is_in_percent():
         "noise": printed(table.show_noise, comparison),
         "pull request": markdown.summary(DECISION),
         "page": re.sub(
-            r"<svg.*?</svg>|<style>.*?</style>|(?=<div)",
+            r"<svg.*?</svg>|<style>.*?</style>|(?=<div|<span>)",
             lambda part: "\n" if not part[0] else "",
             html(BAD, BAD_SCORED),
             flags=re.DOTALL,

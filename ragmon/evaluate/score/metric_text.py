@@ -5,11 +5,12 @@ from ragmon.percentages import points_text, precise_percent
 
 UNKNOWN = "–"
 _COSINES = frozenset({"semantic_similarity", "query_similarity"})
+_RECIPROCALS = frozenset({"reciprocal_rank", "keyword_rr", "err"})  # of ranks
 
 
 def is_share(name: str) -> bool:
     """True for a metric that is read in percent: most are shares of queries, chunks or facts."""
-    return metric(name).kind != "quantity" and base_of(name) not in _COSINES
+    return metric(name).kind != "quantity" and base_of(name) not in _COSINES | _RECIPROCALS
 
 
 def value_text(name: str, value: float | None) -> str:

@@ -79,7 +79,7 @@ def _plain(name: str) -> ShownMetric:
         return ShownMetric(name, title, "count", 0, note)
     if family == "retrieval_steps":
         return ShownMetric(name, title, "count", 0, note)
-    if family == "query_answer_similarity":
+    if family in ("query_answer_similarity", "reciprocal_rank"):
         return ShownMetric(name, title, "score", 1, note)
     if family == "top_score":
         return ShownMetric(name, title, "score", 0, note)

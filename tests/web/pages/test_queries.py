@@ -157,7 +157,7 @@ def test_what_a_judge_doubts_is_marked_before_what_a_chunk_supports():
     renderer = Renderer(Assets())
     html = renderer.page("query.html", **context(detail, supported)).body.decode()
     assert "doubted" in html
-    for value in ("50.0 %", "1.46 s", "0.83"):  # signals in the units of their metrics
+    for value in ("0.5", "1.46 s", "0.83"):  # signals in the units of their metrics
         assert f"<dd>{value}</dd>" in html
 
 
