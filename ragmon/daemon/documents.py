@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from random import Random
 
+from ragmon.asgi import Problem
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
@@ -20,6 +21,7 @@ from ragmon.queries.documents import gather
 from ragmon.records import QueryRecord
 from ragmon.web.documents import DocumentQuery
 
+_NAMED = 20  # versions, in an error
 _HINT = "Ask for less: a later since, or one pipeline; or raise limits.query_timeout"
 
 
@@ -81,8 +83,30 @@ class LiveDocuments:
                 memory.take(max(0, gathering.size_bytes - memory.size))
 
             gather(reader, self._engine.pipeline, asked, gathering, step)
+            if query.release is not None and gathering.versions:
+                _check_release(query.release, gathering)
             memory.take(gathering.compared.work_bytes)
             bounds = ReportBounds(
                 query.since, min(until, self._clock.now()), query.rows, query.with_ids
             )
             return report_of(gathering, bounds, check)
+
+
+def _check_release(release: str, gathering: Gathering) -> None:
+    """Refuse a version that none of the queries has: everything would seem to have vanished.
+
+    Raises:
+        Problem: with the versions that there are.
+    """
+    if any(counts.after for counts in gathering.pipelines.values()):
+        return
+    names = sorted(gathering.versions - {""})
+    listed = ", ".join(map(repr, names[:_NAMED]))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    there_are = f"there are {listed}{more}" if names else "none has any"
+    raise Problem(
+        400,
+        f"release: none of these queries has version {release[:100]!r}, {there_are}; ask for one of"
+        " them, or for an earlier since",
+        reason="bad_parameter",
+    )

@@ -23,6 +23,7 @@ Integers = NDArray[np.intp]
 
 MOST_DOCUMENTS = 300_000
 """Documents that are counted; each takes about half a kilobyte."""
+_MOST_VERSIONS = 1_000  # names that are remembered
 RANKS = 10
 """Ranks that are told apart: 1 to 9, then 10 and below."""
 MINUTE_S = 60.0
@@ -118,6 +119,7 @@ class Gathering:
         self.cited_days = DayCounts()
         self.compared = ComparedAnswers()
         self.pipelines: dict[str, PipelineCounts] = {}
+        self.versions: set[str] = set()  # of queries whose chunks were recorded
         self.queries = 0
         self.left_out = 0
         self.without_source = 0
@@ -182,7 +184,10 @@ class Gathering:
         self, piece: RecordPiece, recorded: NDArray[np.bool_], is_after: NDArray[np.bool_]
     ) -> None:
         for number in np.unique(piece.group_of[recorded]).tolist():
-            pipeline, chosen = piece.groups[number][0], recorded & (piece.group_of == number)
+            (pipeline, version), chosen = piece.groups[number], piece.group_of == number
+            chosen &= recorded
+            if len(self.versions) < _MOST_VERSIONS:
+                self.versions.add(version)
             counts = self.pipelines.setdefault(pipeline, PipelineCounts())
             counts.with_chunks += int(chosen.sum())
             counts.after += int((chosen & is_after).sum())

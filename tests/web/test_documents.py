@@ -30,6 +30,7 @@ def site(tmp_path_factory):
         now = SystemClock().now()
         batch = [query(at, now, "a1", "a2", "b1") for at in range(10)]
         batch += [query(10 + at, now, "b1", feedback="negative") for at in range(5)]
+        batch[0]["version"] = "v1"
         batch += [query(at, now, "hidden-1", pipeline="secret") for at in range(3)]
         assert running_site.with_token(ADMIN).post("/v1/queries", batch).status == 200
         yield running_site
@@ -61,6 +62,18 @@ def test_chunks_are_counted_with_ranks_citations_and_feedback(admin):
 def test_sources_are_counted_once_an_answer(admin):
     documents = rows(admin.get("/v1/documents?by=source&pipeline=docs"))
     assert {name: row["retrieved"] for name, row in documents.items()} == {"a.md": 10, "b.md": 15}
+
+
+def test_a_version_that_no_query_has_is_refused_with_those_that_there_are(admin):
+    answer = admin.get("/v1/documents?release=v9&pipeline=docs")
+    assert answer.status == 400
+    assert answer.json["detail"].startswith(
+        "release: none of these queries has version 'v9', there are 'v1'"
+    )
+    assert admin.get("/v1/documents?release=v1&pipeline=docs").status == 200
+    answer = admin.get("/v1/documents?release=v1&pipeline=secret")
+    assert "version 'v1', none has any" in answer.json["detail"]
+    assert rows(admin.get("/v1/documents?since=20d&until=10d&release=v9")) == {}
 
 
 def test_ids_of_all_are_listed_when_asked_for(admin):
