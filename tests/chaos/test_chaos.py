@@ -12,7 +12,7 @@ from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
 
-IDS, LASTS_S = 5_000, 32.0
+IDS, LASTS_S = 5_000, 24.0
 
 
 def test_nothing_is_lost_or_doubled_whatever_dies(tmp_path):
@@ -38,6 +38,6 @@ def test_a_worker_that_does_not_seek_back_is_caught(tmp_path):
             eventually(lambda: traffic.is_over, "all is in the log", 60)
             storm = Storm(fleet, traffic, kills=0, freezes=0, seed=1)
             with pytest.raises(AssertionError, match="lost="):
-                storm.settle(within_s=30.0)
+                storm.settle(within_s=15.0)
             assert stored(fleet, traffic).lost > 0
         assert storm.events == Counter()
