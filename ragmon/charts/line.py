@@ -185,8 +185,9 @@ def _areas(
 
 
 def _marks(frame: Frame, marks: Sequence[Mark]) -> Iterator[str]:
+    """Lines and stretches, then the texts for which there is room, those of incidents first."""
     first, last = frame.x_axis.first, frame.x_axis.last
-    ends = [0.0] * _MARK_ROWS  # of the texts so far, by row
+    begun: list[Mark] = []
     for mark in sorted(marks, key=lambda mark: mark.x):
         end = mark.x if mark.until is None else mark.until
         if end < first or mark.x > last:
@@ -201,21 +202,27 @@ def _marks(frame: Frame, marks: Sequence[Mark]) -> Iterator[str]:
             place = {"y1": frame.top, "y2": frame.bottom}
             kind = f"mark {mark.kind}"
             yield element("line", hover, x1=left, x2=left, class_=kind, **place)
-            yield _mark_text(frame, mark.text, left, ends)
+            begun.append(mark)
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(_MARK_ROWS)]
+    for mark in sorted(begun, key=lambda mark: (mark.kind != "incident", mark.x)):
+        yield _mark_text(frame, mark.text, frame.x(mark.x), taken)
 
 
-def _mark_text(frame: Frame, text: str, left: float, ends: list[float]) -> str:
+def _mark_text(
+    frame: Frame, text: str, at: float, taken: Sequence[list[tuple[float, float]]]
+) -> str:
     """The text beside a mark, in the first row where it touches no other; none without room."""
     wide = _MARK_LETTER * len(text) + 12
-    row = next((row for row, end in enumerate(ends) if end <= left), None)
-    is_beyond = left + wide > frame.width
-    if row is None or (is_beyond and ends[row] > left - wide):
-        return ""
-    ends[row] = left if is_beyond else left + wide
-    y = frame.top + 10 + 16 * row
-    if is_beyond:
-        return label(left - 3, y, text, anchor="end", class_="dim noted")
-    return label(left + 3, y, text, class_="dim noted")
+    for row, others in enumerate(taken):
+        y = frame.top + 10 + 16 * row
+        for begin, end in ((at, at + wide), (at - wide, at)):
+            is_within = begin >= 0.0 and end <= frame.width
+            if is_within and all(end <= left or begin >= right for left, right in others):
+                others.append((begin, end))
+                if begin == at:
+                    return label(at + 3, y, text, class_="dim noted")
+                return label(at - 3, y, text, anchor="end", class_="dim noted")
+    return ""
 
 
 def _within(axis: Axis, value: float) -> float:

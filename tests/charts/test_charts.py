@@ -94,7 +94,7 @@ def test_marks_are_lines_and_stretches_within_the_axis():
         "span incident",
     ]
     texts = [text.text for text in all_of(markup, "text", "dim")]
-    assert texts == ["version 2", "outage"]
+    assert sorted(texts) == ["outage", "version 2"]
 
 
 def test_texts_of_marks_do_not_lie_on_each_other():
@@ -102,6 +102,15 @@ def test_texts_of_marks_do_not_lie_on_each_other():
     texts = all_of(line(Curve("x", X, [0.5] * 6), marks=marks), "text", "dim")
     assert len(texts) == 3  # the others keep their line and its title
     assert len({text.get("y") for text in texts}) == 3
+
+
+def test_the_texts_of_incidents_come_before_all_others():
+    others = [Mark(1.0 + at / 100, f"version {at} of it") for at in range(8)]
+    outages = [Mark(at, "an outage", "incident", until=at + 0.5) for at in (1.9, 2.4)]
+    markup = line(Curve("x", X, [0.5] * 6), marks=[*others, *outages])
+    texts = [text.text for text in all_of(markup, "text", "dim")]
+    assert texts[:2] == ["an outage", "an outage"]
+    assert len(texts) > 2
 
 
 def test_a_chart_says_its_title_to_screen_readers():
