@@ -6,7 +6,7 @@ A loop of its own writes, so that the event loop never waits for the disk.
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ragmon.config import Settings
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Loop, LoopOwner
 from ragmon.token_schema import AuditEntry
+from ragmon.web.endpoint import Endpoint
 
 FILE = "audit.jsonl"
 _MOST_WAITING = 10_000  # entries
@@ -235,6 +236,14 @@ def remote_of(scope: Scope) -> str:
     """Address of whoever sent a request."""
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def flags_of(asked: Mapping[str, str], endpoint: Endpoint) -> str:
+    """The part of a query string that names nobody: parameters that are true or false."""
+    flags = [each.name for each in endpoint.parameters if each.type is bool]
+    return "&".join(
+        f"{name}={asked[name]}" for name in flags if asked.get(name) in ("true", "false")
+    )
 
 
 def _target(scope: Scope) -> str:

@@ -24,7 +24,7 @@ from ragmon.asgi import (
 )
 from ragmon.config import Settings
 from ragmon.config.access import AuthSettings
-from ragmon.daemon.audit import AuditLog
+from ragmon.daemon.audit import AuditLog, flags_of
 from ragmon.daemon.component import Context
 from ragmon.daemon.descriptors import DescriptorWatch, connection_limit, raise_limit
 from ragmon.daemon.event_loop_watch import EventLoopWatch
@@ -251,7 +251,8 @@ def _auditor(audit: AuditLog) -> Audited:
         body = getattr(request.state, "body_start", b"").decode("utf-8", "replace")
         scope: Scope = request.scope
         if endpoint.personal:
-            scope = {**scope, "path": endpoint.path, "query_string": b""}
+            query = flags_of(request.query_params, endpoint).encode()
+            scope = {**scope, "path": endpoint.path, "query_string": query}
         written = audit.changed(scope, permit, endpoint.name, str(status), body)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.wrap_future(written), _AUDIT_S)

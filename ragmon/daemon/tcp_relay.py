@@ -2,26 +2,29 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ragmon.daemon.upstream import CONNECT_S
 from ragmon.errors import SettingsError
 
 _PIECE = 1 << 16
+_IDLE_S = 300.0  # exporters send more often; one that does not connects again
 
 
 class TcpRelay:
     """Listens until it is closed; for one event loop."""
 
-    def __init__(self, target: Callable[[], str], most: int) -> None:
+    def __init__(self, target: Callable[[], str], most: int, *, idle_s: float = _IDLE_S) -> None:
         """Listen to nothing yet.
 
         Args:
             target: HOST:PORT of the active one at this moment; empty: nobody is.
             most: connections at a time; those beyond are closed at once.
+            idle_s: seconds without a byte either way, after which a connection is closed.
         """
         self._target = target
         self._most = most
+        self._idle_s = idle_s
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -72,21 +75,41 @@ class TcpRelay:
                 there, back = await asyncio.open_connection(
                     host.strip("[]"), int(port), limit=_PIECE
                 )
-            ways = [
-                asyncio.ensure_future(_pump(reader, back)),
-                asyncio.ensure_future(_pump(there, writer)),
-            ]
+            pumps = [_Pump(reader, back), _Pump(there, writer)]
+            ways = [asyncio.ensure_future(pump.run()) for pump in pumps]
             try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await self._end_of(ways, pumps)
             finally:
                 for way in ways:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
                 back.transport.abort()
 
+    async def _end_of(self, ways: Sequence[asyncio.Future[None]], pumps: Sequence["_Pump"]) -> None:
+        """Wait until one side ends, or both have been silent for too long."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._idle_s
+        while due > loop.time():
+            timeout = due - loop.time()
+            done, _ = await asyncio.wait(ways, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return
+            due = max(pump.moved_at for pump in pumps) + self._idle_s
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(_PIECE):
-            writer.write(piece)
-            await writer.drain()
+
+class _Pump:
+    """Bytes from one side to the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.moved_at = asyncio.get_running_loop().time()
+        self._reader = reader
+        self._writer = writer
+
+    async def run(self) -> None:
+        """Go on until a side ends."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while piece := await self._reader.read(_PIECE):
+                self.moved_at = loop.time()
+                self._writer.write(piece)
+                await self._writer.drain()

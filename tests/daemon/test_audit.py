@@ -194,6 +194,15 @@ def test_an_erasure_does_not_write_down_whom_it_is_about(site):
     erased = {each.name for each in CHANGES if each.path.startswith(("/v1/users", "/v1/sessions"))}
     assert erased == {each.name for each in CHANGES if each.personal}
     assert site.with_token(ADMIN).request("DELETE", "/v1/users/ann.smith").status == 202
+    assert newest(site, "forgetUser")["path"] == "DELETE /v1/users/{name:path}"
+    assert "ann.smith" not in site.log.read_text()
+
+
+def test_an_erasure_that_was_only_counted_says_so(site):
+    admin = site.with_token(ADMIN)
+    asked = "/v1/users/ann.smith?dry_run=true&pipeline=ann.smith"
+    assert admin.request("DELETE", asked).status == 202
+    assert newest(site, "forgetUser")["path"] == "DELETE /v1/users/{name:path}?dry_run=true"
     assert "ann.smith" not in site.log.read_text()
 
 

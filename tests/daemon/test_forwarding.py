@@ -1,5 +1,6 @@
 """A standby sends requests on: what comes back is what the active ragmon answers."""
 
+import asyncio
 import contextlib
 import gzip
 import http.client
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ragmon.daemon.tcp_relay import TcpRelay
 from tests.support.certificates import Authority
 from tests.support.daemons import running
 from tests.support.http import Site, everything
@@ -285,6 +287,32 @@ def test_while_nobody_is_active_connections_over_grpc_are_closed(tmp_path):
         socket.create_connection(("127.0.0.1", here), timeout=10) as wire,
     ):
         assert everything(wire) == b""
+
+
+def test_a_connection_over_grpc_that_says_nothing_is_closed():
+    """By both sides: neither a client nor the active one holds it for ever."""
+
+    async def closed() -> tuple[bytes, bytes]:
+        accepted: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        accepted = asyncio.Queue()
+        server = await asyncio.start_server(lambda *pair: accepted.put_nowait(pair), "127.0.0.1")
+        port = server.sockets[0].getsockname()[1]
+        relay = TcpRelay(lambda: f"127.0.0.1:{port}", 10, idle_s=0.05)
+        host, _, here = (await relay.listen("127.0.0.1:0")).rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(here))
+        writer.write(b"a few bytes")
+        async with asyncio.timeout(20):
+            there, back = await accepted.get()
+            got = await reader.read(), await there.read(100)
+            for each in (writer, back):
+                each.close()
+                with contextlib.suppress(OSError):
+                    await each.wait_closed()
+        await relay.close()
+        server.close()
+        return got
+
+    assert asyncio.run(closed()) == (b"", b"a few bytes")
 
 
 def test_between_replicas_certificates_are_checked(tmp_path):
