@@ -6,6 +6,7 @@ skips a row. What is written again under its name is read again; records with id
 """
 
 import io
+import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragmon import row_files
-from ragmon.errors import SettingsError
+from ragmon.errors import RemoteError, SettingsError
 from ragmon.files import BROKEN
 from ragmon.loops import Loop, LoopOptions, LoopOwner, beat
 from ragmon.mapping import mapping_of
@@ -33,6 +34,7 @@ _RESOLUTION_S = 1.0  # of the times of a listing: objects of a second are read w
 _LONGEST_PAUSE_S = 300.0  # of a bucket that does not answer
 _MOST_ROWS = 1_000
 _MOST_BYTES = 1 << 20  # of the rows of one batch
+_ROOM_LEFT = 64 << 20  # bytes of the temporary folder that are left to others
 _MOST_ARRAY = 64 << 20  # bytes of a JSON array, which is in memory as a whole
 
 
@@ -61,6 +63,9 @@ class Options(BaseModel):
     settle_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
     """Seconds for which an object must not have changed before it is read. Longer than an upload in
     parts takes: such an object has the time at which its upload began."""
+    max_object_bytes: Annotated[int, Field(gt=0)] = 10 << 30
+    """Size of the largest object that is read, 10 GiB: each is copied into the temporary folder
+    (TMPDIR) while its rows are read. A larger one is left out, logged and counted."""
 
     @model_validator(mode="after")
     def _can_be(self) -> "Options":
@@ -172,6 +177,9 @@ class ObjectSource(LoopOwner):
         if place is not None and (place.modified, place.name) == (listed.modified, listed.name):
             done = place.rows
         self._current = listed.name
+        if listed.size_bytes > self._options.max_object_bytes:
+            return self._leave_out(listed)
+        _require_room(listed)
         with tempfile.TemporaryFile() as file:
             self._store.get_into(listed.name, file)
             file.seek(0)
@@ -188,6 +196,20 @@ class ObjectSource(LoopOwner):
                 if after is None:
                     return True
                 batch = after
+
+    def _leave_out(self, listed: ListedObject) -> bool:
+        """Go on behind an object that is too large; False when stopped first."""
+        self._context.counters.rejected("objects", "object_too_large")
+        self._log.error(
+            "object_too_large",
+            object=listed.name,
+            size_bytes=listed.size_bytes,
+            limit_bytes=self._options.max_object_bytes,
+            remedy="write smaller objects, or raise max_object_bytes of this source",
+        )
+        reached = ObjectPosition(listed.modified, listed.name, 0, is_done=True)
+        position = (self._name, msgspec.msgpack.encode(reached))
+        return self._intake.deliver([], position, self.loop.stopping)
 
     def _batches(
         self, file: IO[bytes], form: str, done: int, listed: ListedObject
@@ -237,6 +259,27 @@ class _BeatingFile(io.RawIOBase):
         """As of every file."""
         beat()
         return cast("io.BufferedRandom", self._file).readinto(buffer)
+
+
+def free_bytes() -> int:
+    """Bytes that the temporary folder has room for."""
+    return shutil.disk_usage(tempfile.gettempdir()).free
+
+
+def _require_room(listed: ListedObject) -> None:
+    """Refuse, for now, to fill the temporary folder, which others need as well.
+
+    Raises:
+        RemoteError: there is too little room.
+    """
+    free = free_bytes()
+    if listed.size_bytes > free - _ROOM_LEFT:
+        folder = tempfile.gettempdir()
+        raise RemoteError(
+            f"object {listed.name} of {listed.size_bytes:,} bytes does not fit into {folder}, which"
+            f" has {free:,} left",
+            hint="Make room there, or set TMPDIR to a larger folder; it is tried again",
+        )
 
 
 def _is_next(listed: ListedObject, place: ObjectPosition | None) -> bool:

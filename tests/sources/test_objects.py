@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from ragmon import row_files
 from ragmon.errors import RemoteError
@@ -149,6 +150,31 @@ def test_forms_and_damage(reader, name, content, expected):
     refused = reader.disk.counted.keys() - {"accepted", "duplicates"}
     assert refused <= {"malformed", "damaged_object"}
     assert bool(refused) == (b"nonsense" in content)
+
+
+def test_an_object_that_is_too_large_is_left_out_and_told():
+    reader = Reader(max_object_bytes=100)
+    reader.bucket.put("large.jsonl", lines(*map(str, range(100))), age_s=900)
+    reader.bucket.put("later.jsonl", lines("z"), age_s=800)
+    with capture_logs() as logged:
+        assert reader.read() == ["z"]
+    assert reader.disk.counted["object_too_large"] == 1
+    (line,) = (line for line in logged if line["event"] == "object_too_large")
+    assert (line["object"], line["limit_bytes"]) == ("large.jsonl", 100)
+    assert "max_object_bytes" in line["remedy"]
+    reader.restart()
+    assert reader.read() == ["z"]
+    assert reader.disk.counted["object_too_large"] == 1
+
+
+def test_one_that_does_not_fit_into_the_temporary_folder_waits_until_it_does(reader, monkeypatch):
+    reader.bucket.put("a.jsonl", lines("a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "free_bytes", lambda: 64 << 20)
+        with pytest.raises(RemoteError, match=r"a\.jsonl of \d+ bytes does not fit.* TMPDIR"):
+            reader.read()
+    assert reader.disk.records == []
+    assert reader.read() == ["a"]
 
 
 def test_parquet_with_a_mapping(tmp_path):
