@@ -135,6 +135,16 @@ class WorkerShards:
         return 0 if self._set is None else self._set.fenced
 
     @property
+    def waiting_changes(self) -> int:
+        """Feedback and labels that wait for their query, in the shards of this worker."""
+        return sum(place.shard.waiting_count() for place in list(self.inbox.owned.values()))
+
+    @property
+    def waiting_expired(self) -> int:
+        """Those that were deleted because it never came."""
+        return self._maintenance.waiting_expired
+
+    @property
     def clock_ahead_s(self) -> float:
         """Seconds by which this machine's clock is ahead of the database server's."""
         return 0.0 if self._set is None else self._set.clock_ahead_s

@@ -54,6 +54,7 @@ class ShardMaintenance:
             ending=lambda: False,
             monotonic=clock.monotonic,
         )
+        self._waiting_expired = 0
         now = clock.monotonic()
         self._due = {
             self._expire: now + _EXPIRE_EVERY_S,
@@ -61,14 +62,16 @@ class ShardMaintenance:
         }
         self._intervals = {self._expire: _EXPIRE_EVERY_S, self._compact: _COMPACT_EVERY_S}
 
-    def step(self) -> None:
-        """Do what is due."""
+    def step(self) -> int:
+        """Do what is due; returns how many changes were deleted whose query never came."""
+        before = self._waiting_expired
         self._shard.index()
         now = self._clock.monotonic()
         for task, due in self._due.items():
             if now >= due:
                 self._due[task] = now + self._intervals[task]
                 task()
+        return self._waiting_expired - before
 
     def summarize(self, seconds: float) -> None:
         """Make summaries of blocks, for some time."""
@@ -76,7 +79,7 @@ class ShardMaintenance:
 
     def _expire(self) -> None:
         before = self._clock.now() - self._keep_s
-        self._shard.expire_waiting(before)
+        self._waiting_expired += self._shard.expire_waiting(before)
         for _ in range(_EXPIRE_STEPS):
             if not self._shard.expire(before, self._max_bytes):
                 break
@@ -95,13 +98,14 @@ class ShardsMaintenance:
 
     def __init__(self, clock: Clock) -> None:
         self.shards: dict[int, ShardMaintenance] = {}
+        self.waiting_expired = 0  # changes whose query never came
         self._clock = clock
         self._summarized_at = clock.monotonic()
 
     def step(self) -> None:
         """Do what is due."""
         for maintenance in self.shards.values():
-            maintenance.step()
+            self.waiting_expired += maintenance.step()
         now = self._clock.monotonic()
         if self.shards and now - self._summarized_at >= _SUMMARIZE_EVERY_S:
             self._summarized_at = now

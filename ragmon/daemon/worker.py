@@ -26,6 +26,7 @@ from ragmon.daemon.ingest.metrics import (
     FENCED,
     FENCED_HELP,
     watch_loops,
+    watch_waiting,
 )
 from ragmon.daemon.log_metrics import watch_logs
 from ragmon.daemon.partitions import WorkerShards, WorkerTasks
@@ -162,6 +163,7 @@ class Worker:
         own.watch_each_total(
             FENCED, FENCED_HELP, "what", lambda: {"shard": float(self.shards.fenced)}
         )
+        watch_waiting(own, lambda: self.shards.waiting_changes, lambda: self.shards.waiting_expired)
         own.watch(CLOCK_AHEAD, CLOCK_AHEAD_HELP, lambda: self.shards.clock_ahead_s)
 
     def _owned(self) -> Mapping[str, float]:

@@ -1,5 +1,7 @@
 """Gauges and counters of the engine, which knows nothing of Prometheus."""
 
+from collections.abc import Callable
+
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
@@ -203,22 +205,29 @@ def _watch_repeats(own: OwnMetrics, engine: Engine) -> None:
 
 
 def _watch_waiting(own: OwnMetrics, engine: Engine) -> None:
-    own.watch(
-        "ragmon_waiting_changes",
-        "Feedback and labels that wait for their query; beyond limits.waiting more are refused.",
-        engine.shard.waiting_count,
-    )
+    watch_waiting(own, engine.shard.waiting_count, lambda: engine.waiting_expired)
     own.watch_total(
         "ragmon_waiting_changes_forbidden",
         "Feedback and labels dropped because the query they waited for is of a pipeline that "
         "their token may not write.",
         lambda: engine.committer.forbidden,
     )
+
+
+def watch_waiting(
+    own: OwnMetrics, waiting: Callable[[], float], expired: Callable[[], float]
+) -> None:
+    """Have changes that wait for their query asked at each scrape."""
+    own.watch(
+        "ragmon_waiting_changes",
+        "Feedback and labels that wait for their query; beyond limits.waiting more are refused.",
+        waiting,
+    )
     own.watch_total(
         "ragmon_waiting_expired",
         "Feedback and labels deleted because their query never came within retention.records. An "
         "increase is bad: they carry a query_id that no query has; see deploy/docs/guides/send.md.",
-        lambda: engine.waiting_expired,
+        expired,
     )
 
 
