@@ -79,6 +79,7 @@ def line_chart(
             )
     for at, curve in enumerate(curves):
         parts += _curve(frame, curve, at)
+    parts += _mark_texts(frame, marks)  # over the curves
     class_ = OVER_TIME if size == WIDE else "chart"
     return legend([curve.name for curve in curves]) + picture(*size, title, *parts, class_=class_)
 
@@ -185,9 +186,7 @@ def _areas(
 
 
 def _marks(frame: Frame, marks: Sequence[Mark]) -> Iterator[str]:
-    """Lines and stretches, then the texts for which there is room, those of incidents first."""
     first, last = frame.x_axis.first, frame.x_axis.last
-    begun: list[Mark] = []
     for mark in sorted(marks, key=lambda mark: mark.x):
         end = mark.x if mark.until is None else mark.until
         if end < first or mark.x > last:
@@ -202,7 +201,12 @@ def _marks(frame: Frame, marks: Sequence[Mark]) -> Iterator[str]:
             place = {"y1": frame.top, "y2": frame.bottom}
             kind = f"mark {mark.kind}"
             yield element("line", hover, x1=left, x2=left, class_=kind, **place)
-            begun.append(mark)
+
+
+def _mark_texts(frame: Frame, marks: Sequence[Mark]) -> Iterator[str]:
+    """The texts for which there is room, those of incidents first."""
+    first, last = frame.x_axis.first, frame.x_axis.last
+    begun = [mark for mark in marks if first <= mark.x <= last]
     taken: list[list[tuple[float, float]]] = [[] for _ in range(_MARK_ROWS)]
     for mark in sorted(begun, key=lambda mark: (mark.kind != "incident", mark.x)):
         yield _mark_text(frame, mark.text, frame.x(mark.x), taken)

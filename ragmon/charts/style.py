@@ -21,6 +21,7 @@ CHART_STYLE = """
 .chart .band{opacity:.18}.chart .layer{opacity:.75}
 .chart .expected{fill:var(--chart-dim);opacity:.16}
 .chart .mark{stroke:var(--chart-dim);stroke-dasharray:4 3}
+.chart .noted{paint-order:stroke;stroke:var(--card,Canvas);stroke-width:3px;stroke-opacity:.75}
 .chart .span{fill:var(--c2);opacity:.12}
 .chart .span.silence,.chart .span.baseline{fill:var(--chart-dim)}
 .chart .track{fill:var(--chart-soft)}.chart .bar{fill:var(--c1);opacity:.8}
