@@ -401,9 +401,7 @@ def test_a_server_that_hangs_is_left_alone_for_a_while(site):
     assert site.read() == names
 
 
-def test_a_bucket_that_is_missing_is_told_and_is_no_damage(site, request):
-    if "moto" not in request.node.name:
-        pytest.skip("s3s tells of a missing bucket as of a missing object")
+def test_a_bucket_that_is_missing_is_told_and_is_no_damage(site):
     names = site.fill()
     site.turn()
     site.reopen(bucket="not-there")

@@ -17,6 +17,7 @@ OPERATIONS = ("get", "put", "delete", "list")
 OUTCOMES = ("ok", "refused", "unreachable", "missing", "damaged")
 
 _WRITER_S = 1.0  # that the writer's thread waits for a body: commits wait behind it
+_BUCKET_EVERY_S = 60.0
 _GONE = ("NoSuchKey", "NoSuchVersion")
 
 
@@ -92,6 +93,7 @@ class ObjectBodies:
         self._silent_until = 0.0  # monotonic: it is left alone after a failure
         self._quick_silent_until = 0.0  # by the writer's thread
         self._failure = ""
+        self._bucket_seen_until = 0.0  # monotonic: it was there
 
     def get(self, place: BodyPlace, *, is_quick: bool = False) -> bytes:
         """One body.
@@ -236,6 +238,8 @@ class ObjectBodies:
         self._count(operation, "ok")
 
     def _refused(self, operation: str, error: S3Error) -> StoreBodiesError | StoreCorruptError:
+        if error.code in _GONE and (no_bucket := self._missing_bucket()) is not None:
+            error = no_bucket
         if error.code in _GONE:
             self._count(operation, "missing")
             return StoreCorruptError(f"an object of {self.place} is missing: {error.args[0]}")
@@ -245,6 +249,21 @@ class ObjectBodies:
         is_mute = error.status == 0 or error.status >= 500
         self._count(operation, "unreachable" if is_mute else "refused")
         return StoreBodiesError(f"the bodies of queries are not to be had: {error}")
+
+    def _missing_bucket(self) -> S3Error | None:
+        """The error of a missing bucket, which some servers tell as that of a missing object.
+
+        It is asked once a minute.
+        """
+        now = self._clock.monotonic()
+        if now < self._bucket_seen_until:
+            return None
+        try:
+            self._client.ask("GET", "", {"list-type": "2", "prefix": self._prefix, "max-keys": "1"})
+        except S3Error as error:
+            return error if error.code == "NoSuchBucket" else None
+        self._bucket_seen_until = now + _BUCKET_EVERY_S
+        return None
 
     def _count(self, operation: str, outcome: str) -> None:
         with self._lock:
