@@ -11,7 +11,7 @@ SEEDS = {"as captured": None, "shuffled and doubled": 7, "shuffled otherwise": 2
 
 
 def test_there_are_captures():
-    assert len(FOLDERS) == 84
+    assert len(FOLDERS) == 89
 
 
 def test_every_capture_is_described():

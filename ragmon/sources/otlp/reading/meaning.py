@@ -44,13 +44,13 @@ _STANDARD = frozenset(
 )  # fmt: skip
 _NO_ID = ("default", "unknown", "none", "null", "anonymous")
 _WORDS = {
-    "kind": ("span_type", "span_kind", "observation_type", "run_type", "step_type", "subtype",
-             "node_type", "type", "kind"),
+    "kind": ("span_type", "span_kind", "observation_type", "run_type", "step_type", "event_type",
+             "subtype", "node_type", "type", "kind"),
     "query": ("question", "user_question", "user_query", "user_input", "query_text", "search_query",
               "query"),
     "input": ("input", "inputs", "input_value", "request_data", "request"),
     "messages": ("input_messages", "prompt_messages", "messages"),
-    "arguments": ("args", "arguments", "kwargs"),
+    "arguments": ("args", "arguments", "kwargs", "arg_values", "function_args"),
     "output": ("output", "outputs", "output_value", "return", "response_data", "response",
                "response_text", "completion", "result"),
     "documents": ("documents", "retrieved_documents", "docs", "contexts", "retrieved_contexts",
@@ -82,6 +82,8 @@ _KINDS = {
             "graph_node", "workflow_step"),
 }  # fmt: skip
 _ROLES = {word: role for role, words in _KINDS.items() for word in words}
+_INDEXED = re.compile(r"(.{1,200}?)\.(\d{1,3})\.(.+)")  # x.outputs.result.0.text
+_MOST_LISTS = 3
 _VAGUE = ("type", "kind")  # what else a span says must show that a step is meant
 _SEPARATORS = re.compile(r"[.:/\s-]+")
 _NEW_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -106,7 +108,29 @@ def plan_of(names: Iterable[str]) -> Plan:
         if meaning is not None:
             rank, field = meaning
             ranked.setdefault(field, []).append((rank, key))
+        elif (indexed := _INDEXED.match(key)) is not None:
+            _add_list(ranked.setdefault("lists", []), indexed[1])
     return Plan({field: tuple(key for _, key in sorted(keys)) for field, keys in ranked.items()})
+
+
+def _add_list(lists: list[tuple[int, str]], prefix: str) -> None:
+    """Note a list that was taken apart, if it may be one of documents."""
+    if len(lists) == _MOST_LISTS or any(prefix == known for _, known in lists):
+        return
+    meaning = _meaning(prefix)
+    if meaning is not None and meaning[1] in ("documents", "output"):
+        lists.append((len(lists), prefix))
+
+
+def _rebuilt(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
+    """A list whose members came as attributes of their own: ``PREFIX.0.text``."""
+    members: dict[int, dict[str, Any]] = {}
+    for key, value in attributes.items():
+        if key.startswith(prefix) and (indexed := _INDEXED.fullmatch(key)) is not None:
+            before, number_of, rest = indexed.groups()
+            if before == prefix:
+                members.setdefault(int(number_of), {})[rest] = value
+    return [members[at] for at in sorted(members)]
 
 
 def _meaning(key: str) -> tuple[int, str] | None:
@@ -221,6 +245,8 @@ def _read_documents(attributes: Attributes, facts: SpanFacts, plan: Plan) -> Non
         facts.set_lazily("documents", passages_in, attributes[key], key)
     for key in plan.of("output"):
         facts.set_lazily("documents", _returned, attributes[key], key)
+    for prefix in plan.of("lists"):
+        facts.set_lazily("documents", passages_in, _rebuilt(attributes, prefix), prefix)
 
 
 def _read_tool(span: Span, facts: SpanFacts, plan: Plan) -> None:
@@ -229,6 +255,9 @@ def _read_tool(span: Span, facts: SpanFacts, plan: Plan) -> None:
         facts.set_lazily("documents", some_documents_in, span.attributes[key], key)
         facts.set_lazily("passages", passages_in, span.attributes[key], key)
         facts.set_lazily("tool_text", answer, span.attributes[key], key)
+    for prefix in plan.of("lists"):
+        rebuilt = _rebuilt(span.attributes, prefix)
+        facts.set_lazily("documents", some_documents_in, rebuilt, prefix)
 
 
 def _returned(value: Any) -> list[Document] | None:

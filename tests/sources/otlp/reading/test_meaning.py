@@ -66,6 +66,34 @@ def test_what_a_retriever_returned(output, expected):
     assert (record.chunks and len(record.chunks)) == (expected or ([] if expected == 0 else None))
 
 
+@pytest.mark.parametrize("kind", ["retriever", "tool"])
+@pytest.mark.parametrize("name", ["outputs.result", "documents"])
+def test_a_list_that_was_taken_apart_is_put_together(kind, name):
+    parts = {
+        f"x.{name}.{at}.{key}": value
+        for at in (10, 2, 0)  # in no order
+        for key, value in {"id": f"d{at}", "text": f"passage {at}", "score": 1.0 - at / 20}.items()
+    }
+    record = record_of(
+        step(1, 0, "chain", input="The fee?", output="Ten."),
+        span(2, 1, {"x.event_type": kind, "x.inputs.question": "fee", **parts}),
+    )
+    assert [(chunk.id, chunk.score) for chunk in record.chunks] == [
+        ("d0", 1.0),
+        ("d2", 0.9),
+        ("d10", 0.5),
+    ]
+
+
+def test_messages_of_a_model_that_were_taken_apart_are_no_documents():
+    parts = {"x.output.0.id": "m1", "x.output.0.text": "Ten.", "x.input": "The fee?"}
+    record = record_of(
+        step(1, 0, "chain", input="The fee?", output="Ten."),
+        span(2, 1, {"x.span_type": "llm", **parts}),
+    )
+    assert record.chunks is None
+
+
 def test_arguments_of_a_function_carry_their_doubt():
     mapped = map_trace(
         [
