@@ -4,7 +4,7 @@ A failover to an asynchronous standby forgets the last commits. The owner of a s
 its next commit moves no row, and takes the shard anew where the database is now. An evaluator has
 counted what was forgotten, and once as many records are committed again their number tells nothing.
 So each take-over has a mark of its own and says where it began: what was counted during one has to
-end before the next.
+end before the next (decision 35).
 """
 
 import secrets
