@@ -142,7 +142,7 @@ _RETRIEVAL = Row(
         chart(
             "Reciprocal rank",
             "Mean of 1/rank of the first relevant chunk, by $evidence.",
-            "none",
+            "short",
             Query(selector("ragmon_reciprocal_rank", 'evidence="$evidence"'), "{{pipeline}}"),
             min=0,
             max=1,
