@@ -516,3 +516,10 @@ def test_an_agent_of_pydantic_ai_that_names_no_operation():
     found = record_of(span(1, 0, agent), chat)
     assert (found.query, found.answer) == ("why?", "because")
     assert record_of(chat).answer == "well"
+
+
+def test_documents_that_have_lost_their_beginning_are_neither_these_nor_none():
+    """An SDK keeps 128 attributes of a span, and drops the oldest."""
+    left = {f"retrieval.documents.{at}.document.content": f"passage {at}" for at in range(7, 40)}
+    found = record_of(root(), span(2, 1, {KIND: "RETRIEVER", **left}))
+    assert found.chunks is None

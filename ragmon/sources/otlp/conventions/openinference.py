@@ -35,6 +35,7 @@ from ragmon.sources.otlp.reading.values import (
     asked_in,
     clean,
     indexed,
+    indexed_whole,
     integer,
     loads,
     name,
@@ -123,7 +124,7 @@ def _read_retrieval(span: Span, facts: SpanFacts) -> None:
     facts.set_lazily("documents", _listed(key), attributes, key)
     if span.status != ERROR:
         facts.set_lazily("documents", passages_in, output, "output.value")
-        if facts.role == RETRIEVER and _is_empty(output):
+        if facts.role == RETRIEVER and _is_empty(output) and not indexed(attributes, key):
             facts.set("documents", [], "output.value")
         elif facts.role == RETRIEVER and attributes.get("output.mime_type") == "text/plain":
             facts.set_lazily("answer", answer, output, "output.value")  # it retrieves and generates
@@ -154,7 +155,7 @@ def _is_empty(output: Any) -> bool:
 
 
 def _documents(attributes: Attributes, prefix: str) -> list[Document]:
-    items = strip_prefix(indexed(attributes, prefix), "document.")
+    items = strip_prefix(indexed_whole(attributes, prefix), "document.")
     return [document_of(item) or Document() for item in items]
 
 

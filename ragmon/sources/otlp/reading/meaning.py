@@ -26,6 +26,7 @@ from ragmon.sources.otlp.reading.usage import counted, model_in
 from ragmon.sources.otlp.reading.values import (
     answer,
     asked_in,
+    indexed_whole,
     integer,
     loads,
     name,
@@ -82,7 +83,7 @@ _KINDS = {
             "graph_node", "workflow_step"),
 }  # fmt: skip
 _ROLES = {word: role for role, words in _KINDS.items() for word in words}
-_INDEXED = re.compile(r"(.{1,200}?)\.(\d{1,3})\.(.+)")  # x.outputs.result.0.text
+_INDEXED = re.compile(r"(.{1,200}?)\.\d{1,5}\.")  # x.outputs.result.0.text
 _MOST_LISTS = 3
 _VAGUE = ("type", "kind")  # what else a span says must show that a step is meant
 _SEPARATORS = re.compile(r"[.:/\s-]+")
@@ -120,17 +121,6 @@ def _add_list(lists: list[tuple[int, str]], prefix: str) -> None:
     meaning = _meaning(prefix)
     if meaning is not None and meaning[1] in ("documents", "output"):
         lists.append((len(lists), prefix))
-
-
-def _rebuilt(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
-    """A list whose members came as attributes of their own: ``PREFIX.0.text``."""
-    members: dict[int, dict[str, Any]] = {}
-    for key, value in attributes.items():
-        if key.startswith(prefix) and (indexed := _INDEXED.fullmatch(key)) is not None:
-            before, number_of, rest = indexed.groups()
-            if before == prefix:
-                members.setdefault(int(number_of), {})[rest] = value
-    return [members[at] for at in sorted(members)]
 
 
 def _meaning(key: str) -> tuple[int, str] | None:
@@ -246,7 +236,9 @@ def _read_documents(attributes: Attributes, facts: SpanFacts, plan: Plan) -> Non
     for key in plan.of("output"):
         facts.set_lazily("documents", _returned, attributes[key], key)
     for prefix in plan.of("lists"):
-        facts.set_lazily("documents", passages_in, _rebuilt(attributes, prefix), prefix)
+        facts.set_lazily(
+            "documents", passages_in, indexed_whole(attributes, prefix) or None, prefix
+        )
 
 
 def _read_tool(span: Span, facts: SpanFacts, plan: Plan) -> None:
@@ -256,7 +248,7 @@ def _read_tool(span: Span, facts: SpanFacts, plan: Plan) -> None:
         facts.set_lazily("passages", passages_in, span.attributes[key], key)
         facts.set_lazily("tool_text", answer, span.attributes[key], key)
     for prefix in plan.of("lists"):
-        rebuilt = _rebuilt(span.attributes, prefix)
+        rebuilt = indexed_whole(span.attributes, prefix)
         facts.set_lazily("documents", some_documents_in, rebuilt, prefix)
 
 

@@ -324,6 +324,17 @@ def indexed(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
     return [items[at] for at in sorted(items)]
 
 
+def indexed_whole(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
+    """``indexed``; empty where the list has lost its beginning.
+
+    SDKs drop the oldest attributes of a span beyond a limit, 128 in Python: what is left of a list
+    would have wrong ranks.
+    """
+    first_member = f"{prefix}.0."
+    is_whole = any(key.startswith(first_member) for key in attributes)
+    return indexed(attributes, prefix) if is_whole else []
+
+
 def strip_prefix(items: Iterable[dict[str, Any]], prefix: str) -> Iterator[dict[str, Any]]:
     """The items with a shorter name for each key."""
     for item in items:

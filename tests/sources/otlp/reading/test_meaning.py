@@ -85,6 +85,17 @@ def test_a_list_that_was_taken_apart_is_put_together(kind, name):
     ]
 
 
+@pytest.mark.parametrize("kind", ["retriever", "tool"])
+def test_a_list_that_has_lost_its_beginning_is_left_out(kind):
+    """An SDK dropped the oldest attributes: neither these documents nor none were retrieved."""
+    parts = {f"x.documents.{at}.text": f"passage {at}" for at in range(5, 40)}
+    record = record_of(
+        step(1, 0, "chain", input="The fee?", output="Ten."),
+        span(2, 1, {"x.event_type": kind, "x.inputs.question": "fee", **parts}),
+    )
+    assert record.chunks is None
+
+
 def test_messages_of_a_model_that_were_taken_apart_are_no_documents():
     parts = {"x.output.0.id": "m1", "x.output.0.text": "Ten.", "x.input": "The fee?"}
     record = record_of(
