@@ -178,7 +178,7 @@ class WorkerShards:
             shards.reader,
             self._pipeline,
             self._clock,
-            self._settings.retention,
+            self._settings,
         )
         self.takeovers += 1
         return WorkerShard(shard, committer, shards.offset_before, self._clock, self._on_commit)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ragmon.clock import Clock
-from ragmon.config.sections import RetentionSettings
+from ragmon.config import Settings
 from ragmon.daemon.ingest.summaries import BlockSummarizer
 from ragmon.pipeline import Pipeline
 from ragmon.stores import Reader
@@ -32,7 +32,7 @@ class ShardMaintenance:
         reader: Callable[[], Reader],
         pipeline: Pipeline,
         clock: Clock,
-        retention: RetentionSettings,
+        settings: Settings,
     ) -> None:
         """Plan it; nothing is due yet.
 
@@ -41,11 +41,12 @@ class ShardMaintenance:
             reader: opens a view of the store.
             pipeline: that observed the queries.
             clock: of the process.
-            retention: of records.
+            settings: what is kept for how long.
         """
         self._shard = shard
         self._clock = clock
-        self._keep_s, self._max_bytes = retention.records, retention.max_disk
+        self._retention = settings.retention
+        self._keep_quarantined_s = settings.quarantine.keep
         self._summarizer = BlockSummarizer(
             shard,
             _Direct(shard.summaries()),
@@ -78,10 +79,12 @@ class ShardMaintenance:
         self._summarizer.turn(seconds)
 
     def _expire(self) -> None:
-        before = self._clock.now() - self._keep_s
+        now = self._clock.now()
+        self._shard.quarantine().expire(now - self._keep_quarantined_s)
+        before = now - self._retention.records
         self._waiting_expired += self._shard.expire_waiting(before)
         for _ in range(_EXPIRE_STEPS):
-            if not self._shard.expire(before, self._max_bytes):
+            if not self._shard.expire(before, self._retention.max_disk):
                 break
 
     def _compact(self) -> None:

@@ -85,8 +85,7 @@ class MessageDecoder:
             batch.last[partition] = message
             value = message.value()
             if value is None:
-                error = RecordError("tombstone", "", "the message has no content")
-                self._refuse(batch, message, error, None, now)
+                self._refuse(batch, message, _tombstone(), None, now)
                 continue
             batch.size_bytes += len(value)
             batch.unkeyed += not message.key()
@@ -226,13 +225,21 @@ def _checked(record: QueryRecord) -> QueryRecord:
     )
 
 
+def _tombstone() -> RecordError:
+    return RecordError(
+        "tombstone",
+        "",
+        "the message has no content",
+        hint="nothing is deleted by it; send DELETE /v1/users/{id} to erase what a user asked",
+    )
+
+
 def _too_large(value: bytes) -> RecordError:
-    megabytes = len(value) >> 20
     return RecordError(
         "too_large",
         "",
-        f"the message has {megabytes} MiB",
-        hint=f"send at most {_MOST_BYTES >> 20} MiB, such as fewer spans in one batch",
+        f"the message has {len(value):,} bytes",
+        hint=f"send at most {_MOST_BYTES:,}, such as fewer spans in one batch",
     )
 
 
@@ -250,7 +257,9 @@ def _verdict(line: bytes, now: float, bounds: Bounds) -> Verdict:
         verdict = _decode_verdict(line)
     except msgspec.ValidationError as error:
         raise RecordError("invalid", "verdict", str(error), hint=hint) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError:
+        raise RecordError("encoding", "verdict", "is not UTF-8", hint=hint) from None
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise RecordError("malformed", "verdict", str(error), hint=hint) from None
     if not 0.0 < verdict.probability <= 1.0:
         raise RecordError("invalid", "probability", "is not in (0, 1]", hint=hint)

@@ -74,6 +74,7 @@ def test_a_query_without_an_id_has_the_same_however_often_it_is_read(key, query_
         pytest.param(QUERY, b"order", "unknown_kind", id="a kind that is not known"),
         pytest.param(b"{}", b"feedback", "invalid", id="feedback without its fields"),
         pytest.param(b"{", b"verdict", "malformed", id="half a verdict"),
+        pytest.param(b'{"query_id":"\xff"}', b"verdict", "encoding", id="a verdict, no UTF-8"),
         pytest.param(b'{"query_id":"a"}', b"verdict", "invalid", id="a verdict without a judge"),
         pytest.param(
             b'{"query_id":"a","judge":"j"}', b"verdict", "invalid", id="a verdict that says nothing"
@@ -98,6 +99,25 @@ def test_what_is_refused_is_counted_with_its_place_and_the_rest_is_read(
     [item] = reader.disk.quarantined
     assert item.name == "kafka topic rag, partition 0, offset 1"
     assert isinstance(decode(item.body), LineContent)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(
+            None, "no content. nothing is deleted by it; send DELETE /v1/users/", id="a tombstone"
+        ),
+        pytest.param(
+            b"x" * ((16 << 20) + 1), "has 16,777,217 bytes. send at most 16,777,216",
+            id="a byte too many",
+        ),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_by_how_much_and_what_to_do(reader, content, says):
+    reader.topic.write_raw(content)
+    reader.read()
+    [(_, _, text)] = reader.disk.examples
+    assert says in text
 
 
 def test_what_is_refused_again_and_again_fills_neither_log_nor_quarantine(reader, capsys):
