@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.errors import StoreBusyError
-from ragmon.records import Position
+from ragmon.records import ONLY_SHARD, Position
 from ragmon.stores import joining
 from ragmon.stores.joining import StoredRow, opened_bytes
 from ragmon.stores.packing import BlockSpan, block_row
@@ -36,7 +36,7 @@ _ENDS_OF_OTHERS = (
     "SELECT shard, max(first_sequence + records) FROM @.blocks WHERE day = %s AND shard <> %s"
     " GROUP BY shard"
 )
-_CONTENT = "SELECT coalesce(sum(records), 0), coalesce(sum(size), 0) FROM @.blocks WHERE day = %s"
+_RECORDS = "SELECT sum(records) FROM @.blocks WHERE day = %s"
 _AMENDMENTS_OF_DAY = (
     "DELETE FROM @.amendments AS one USING @.blocks AS block WHERE block.day = %s"
     " AND one.shard = block.shard AND one.sequence >= block.first_sequence"
@@ -54,7 +54,11 @@ _LATE = (
 _DELETE = "DELETE FROM @.blocks WHERE shard = %s AND first_sequence BETWEEN %s AND %s"
 _AMENDMENTS = "DELETE FROM @.amendments WHERE shard = %s AND sequence >= %s AND sequence < %s"
 _OLDEST = "SELECT min(first_sequence) FROM @.blocks WHERE shard = %s"
-_SIZE = "SELECT sum(size) FROM @.blocks WHERE shard = %s"
+_SIZES = (
+    "SELECT (SELECT coalesce(sum(size), 0) FROM @.blocks WHERE shard = %s),"
+    " (SELECT coalesce(sum(size), 0) FROM @.bodies_moved WHERE shard = %s)"
+)
+_SIZE_OF_WORKERS = "SELECT sum(size) FROM @.blocks WHERE shard <> %s"
 _SHARDS = "SELECT count(*) FROM @.shards"
 _OTHERS = (
     "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n"
@@ -92,17 +96,18 @@ class BlockMaintenance:
         self._shard = shard
         self._counted = counted
         ensure_days(database)
-        self._moved_bytes = database.number(_MOVED, shard)
-        self._live_bytes = database.number(_SIZE, shard)
-        self._other_bytes = database.number(_OTHERS, database.schema)
+        self._moved_bytes = self._live_bytes = self._other_bytes = self._workers_bytes = 0
+        self._measure()
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the blocks that live, and of all other tables.
 
-        Files do not become smaller when rows are deleted; their space is used again.
+        Those of the only shard, or the evaluator's, include the blocks of all workers as they were
+        when it last looked for what has to go. Files do not become smaller when rows are deleted;
+        their space is used again.
         """
-        return self._live_bytes + self._other_bytes
+        return self._live_bytes + self._workers_bytes + self._other_bytes
 
     def added(self, size_bytes: int) -> None:
         """Count a block that was committed."""
@@ -127,7 +132,7 @@ class BlockMaintenance:
             return dropped
         blocks = self._late(before, below)
         if not blocks:
-            self._other_bytes = self._db.number(_OTHERS, self._db.schema)
+            self._measure()
             if max_bytes is not None and self._is_too_large(max_bytes):
                 blocks = self._late(float("inf"), below)
         for first, records, size in blocks:
@@ -136,6 +141,14 @@ class BlockMaintenance:
                 self._db.execute(cursor, _AMENDMENTS, self._shard, first, first + records)
             self._live_bytes -= size
         return sum(records for _, records, _ in blocks)
+
+    def _measure(self) -> None:
+        """Look at what there is: other processes drop days and erase too."""
+        [(live, moved)] = self._db.rows(_SIZES, self._shard, self._shard)
+        self._live_bytes, self._moved_bytes = int(live), int(moved)
+        self._other_bytes = self._db.number(_OTHERS, self._db.schema)
+        if self._shard == ONLY_SHARD:
+            self._workers_bytes = self._db.number(_SIZE_OF_WORKERS, self._shard)
 
     def _room(self, max_bytes: int) -> float:
         """Bytes that the blocks of this shard may have: shards have equal parts of them."""
@@ -203,7 +216,7 @@ class BlockMaintenance:
             limits = (before, self._shard, day, below, day)
             if not self._db.rows(_IS_OVER, *limits)[0][0] or not self._others_counted(day):
                 continue
-            [(records, size)] = self._db.rows(_CONTENT, day)
+            records = self._db.number(_RECORDS, day)
             try:
                 with self._db.transaction() as cursor:
                     self._db.execute(cursor, "SET LOCAL lock_timeout = '200ms'")
@@ -213,8 +226,8 @@ class BlockMaintenance:
                     self._db.execute(cursor, f"DROP TABLE @.blocks_{int(day)}")
             except StoreBusyError:
                 return 0  # the next step tries again
-            self._live_bytes -= int(size)
-            return int(records)
+            self._measure()
+            return records
         return 0
 
     def _small_blocks(self, start: int, below: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -90,7 +90,7 @@ class PostgresShard:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the blocks that live, and of all other tables."""
+        """Bytes of the blocks that live, and of all other tables; see ``BlockMaintenance``."""
         return self._maintenance.size_bytes
 
     def hash(self, query_id: str, attempt: int = 0) -> int:

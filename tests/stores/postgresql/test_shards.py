@@ -1,5 +1,7 @@
 """Shards that workers take from one another, and what their evaluator follows."""
 
+import os
+
 import msgspec
 import numpy as np
 import pytest
@@ -8,6 +10,9 @@ from ragmon.errors import StoreFencedError
 from ragmon.records import Position
 from ragmon.stores import JournalEntry
 from ragmon.stores.postgresql.connecting import DatabaseAccess
+from ragmon.stores.postgresql.maintenance import BlockMaintenance
+from ragmon.stores.postgresql.positions import DETECTION, save_positions
+from ragmon.stores.postgresql.schema import add_day
 from ragmon.stores.postgresql.shards import PostgresShards
 from tests.support.postgres import shared_server
 from tests.support.stores import commit_of, nothing, opened, packed
@@ -33,13 +38,13 @@ def workers(store):
         worker.close()
 
 
-def commit(shard, *ids, offset=b""):
+def commit(shard, *ids, offset=b"", records=b""):
     hashes = [shard.hash(each) for each in ids]
     times = [float(each) for each in range(len(ids))]
     shard.commit(
         msgspec.structs.replace(
             nothing(offsets=[("topic:2", offset)]),
-            records=msgspec.msgpack.encode([*ids]),
+            records=records or msgspec.msgpack.encode([*ids]),
             hashes=np.array(hashes, dtype="uint64"),
             first_timestamp=times[0],
             last_timestamp=times[-1],
@@ -107,6 +112,51 @@ def test_the_evaluator_follows_every_shard_but_its_own(store, workers):
         each.shard for each in follower.follow(positions) if isinstance(each, JournalEntry)
     ] == [2]
     follower.close()
+
+
+def stored_bytes(store, where="true"):
+    sql = f"SELECT coalesce(sum(size), 0)::bigint FROM {store.shard._db.schema}.blocks"
+    return shared_server().execute(f"{sql} WHERE {where}")[0][0]
+
+
+def measured_anew(shard):
+    return BlockMaintenance(shard._db, shard.number, lambda: shard.position).size_bytes
+
+
+def test_the_size_of_the_store_is_that_of_all_shards(store, workers):
+    store.share()
+    shard = workers[0].take(SHARD)
+    store.shard.expire(0.0, None)  # measures
+    before = store.size_bytes()
+    commit(shard, "a", records=os.urandom(1_000_000))
+    store.shard.expire(0.0, None)
+    assert store.size_bytes() >= before + 1_000_000
+
+
+def test_a_day_that_is_dropped_takes_from_each_shard_what_it_had_of_it(store, workers):
+    """The room of max_disk is counted wrongly otherwise, the further the longer it runs."""
+    store.share()
+    shard = workers[0].take(SHARD)
+    commit(shard, *(f"old{number}" for number in range(1_000)))
+    store.shard.commit(commit_of(store, ["own"], [1.0]))
+    db = store.shard._db
+    today = db.number("SELECT floor(extract(epoch FROM now()) / 86400)::int")
+    add_day(db, today - 9)
+    shared_server().execute(f"UPDATE {db.schema}.blocks SET day = {today - 9}")
+    store.shard.commit(commit_of(store, ["new"], [today * 86_400.0]))
+    follower = store.follower()
+    *_, progress = follower.follow({})
+    follower.close()
+    assert progress[SHARD].position == Position(1_000, 0)
+    counted = {0: Position(1, 0), SHARD: progress[SHARD].position}
+    store.state.save_windows([], b"", counted)
+    with db.transaction() as cursor:
+        save_positions(db, cursor, DETECTION, counted, store.lease.epoch)
+    before = (today - 7) * 86_400.0
+    assert store.shard.expire(before, None) == 1_001
+    assert store.size_bytes() == measured_anew(store.shard)
+    shard.expire(before, None)
+    assert shard.size_bytes == measured_anew(shard)
 
 
 def test_what_is_complete_is_not_told_of_a_shard_that_another_has(store, workers):
