@@ -1,6 +1,6 @@
 """Answers to label for the pages, and their labels, which take the way of ``/v1/labels``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -10,13 +10,14 @@ from ragmon.asgi import Problem, Scope
 from ragmon.daemon.component import Context
 from ragmon.daemon.judging.calibration import Calibrations
 from ragmon.daemon.monitor import LiveMonitor
-from ragmon.errors import RecordError
+from ragmon.errors import RecordError, SettingsError
 from ragmon.event_time import Bounds
+from ragmon.judges.custom.options import CHOICES, Options, read_prompt
 from ragmon.judges.grounding.fitting import LEAST
 from ragmon.records import Label
 from ragmon.sources import Submission, commit, count_outcome
 from ragmon.sources.http import ENDPOINTS
-from ragmon.web.pages.label_source import Calibrated, LabelEffects
+from ragmon.web.pages.label_source import Calibrated, LabelEffects, LabelQuestion
 from ragmon.web.parameters import QuerySelection
 from ragmon.web.permits import Readable
 
@@ -37,6 +38,13 @@ class LabelQueue:
     def threshold(self) -> float:
         """``judge.unfaithful_below``."""
         return self._context.settings.judge.unfaithful_below
+
+    def questions(self) -> Sequence[LabelQuestion]:
+        """Questions of the custom judges, with their prompts as they are now."""
+        return [
+            LabelQuestion(judge.name, _asked(judge), CHOICES[judge.effective_scale])
+            for judge in self._context.settings.judge.custom
+        ]
 
     async def candidates(self, pipeline: str, readable: Readable | None) -> list[QueryDetail]:
         """The newest answers of a week."""
@@ -94,3 +102,12 @@ class LabelQueue:
             ),
             least=LEAST,
         )
+
+
+def _asked(judge: Options) -> str:
+    if judge.kind == "python":
+        return f"graded by {judge.entry}"
+    try:
+        return read_prompt(judge).template
+    except SettingsError as error:
+        return str(error)

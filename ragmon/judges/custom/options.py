@@ -1,5 +1,6 @@
 """Settings of a custom judge, as under ``judge.custom``, and its scales."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Annotated, Literal
@@ -113,6 +114,14 @@ def read_prompt(options: Options) -> Template:
             hint="Write $answer where the prompt speaks of the answer to grade",
         )
     return template
+
+
+CHOICES: Mapping[Scale, tuple[tuple[str, float], ...]] = {
+    "1-5": tuple((str(grade), (grade - 1) / 4) for grade in range(1, 6)),
+    "yes-no": (("yes", 1.0), ("no", 0.0)),
+    "0-1": tuple((f"{step / 4:g}", step / 4) for step in range(5)),
+}
+"""Grades that a person chooses from, with the score each stands for."""
 
 
 def score_of(value: object, scale: Scale) -> float:

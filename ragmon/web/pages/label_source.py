@@ -1,6 +1,6 @@
 """Protocol of what the label queue is made of, and its answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ragmon.access import Permit
@@ -20,6 +20,22 @@ class Calibrated(NamedTuple):
     refused: str  # reason why there is none in force; empty: it is
 
 
+class LabelQuestion(NamedTuple):
+    """A custom judge, as people are asked what it is asked."""
+
+    name: str
+    asked: str  # prompt or function of the judge
+    choices: tuple[tuple[str, float], ...]  # grade and its score, in the order of the scale
+
+    def score(self, grade: str) -> float | None:
+        """Score of a grade; None: it is not on the scale."""
+        return dict(self.choices).get(grade)
+
+    def grade(self, score: float) -> str:
+        """Grade nearest to a score."""
+        return min(self.choices, key=lambda choice: abs(choice[1] - score))[0]
+
+
 class LabelEffects(NamedTuple):
     """Effects of the labels so far."""
 
@@ -34,6 +50,10 @@ class LabelSource(Protocol):
     @property
     def threshold(self) -> float:
         """Score below which a judge calls an answer unfaithful."""
+        ...
+
+    def questions(self) -> Sequence[LabelQuestion]:
+        """Questions of the custom judges, in the order of the settings."""
         ...
 
     async def candidates(self, pipeline: str, readable: Readable | None) -> list[QueryDetail]:

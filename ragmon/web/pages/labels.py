@@ -1,7 +1,7 @@
 """The label queue: answers whose label would teach the judges most, one key for each label."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -40,6 +40,7 @@ class OwnLabel(NamedTuple):
 
     faithful: float | None
     relevant_ids: Sequence[str] | None
+    scores: Mapping[str, float]  # by custom judge
 
 
 class LabelSection:
@@ -84,6 +85,7 @@ class LabelSection:
             last_label=_own(last, labeller) if last else None,
             effects=await self._source.effects(pipeline, readable),
             threshold=self._source.threshold,
+            questions=self._source.questions(),
         )
 
     async def labelled(self, request: Request) -> Response:
@@ -95,11 +97,22 @@ class LabelSection:
         if action == "skip":
             self._skip(labeller, name)
             return go(_address(pipeline))
-        label = _label(detail, action, labeller, fields)
+        if scores := self._scores(action):
+            label = Label(query_id=name, labeller=labeller, scores=scores)
+        else:
+            label = _label(detail, action, labeller, fields)
         await self._source.send(label, request.scope, permit)
-        if action in _RELEVANCE or label.withdrawn:
+        if action in _RELEVANCE or label.scores or label.withdrawn:
             return go(_address(pipeline, query=name))
         return go(_address(pipeline, labelled=name))
+
+    def _scores(self, action: str) -> dict[str, float]:
+        """Score by the custom judge whose question an action answers; empty: it answers none."""
+        name, _, grade = action.partition("=")
+        for question in self._source.questions():
+            if question.name == name and (score := question.score(grade)) is not None:
+                return {name: score}
+        return {}
 
     async def _readable(self, name: str, readable: Readable | None) -> QueryDetail:
         detail = await self._source.query(name)
@@ -185,7 +198,10 @@ def _own(detail: QueryDetail, labeller: str) -> OwnLabel | None:
     own = [one for one in detail.labels if one.labeller == labeller and not one.withdrawn]
     faithful = next((one.faithful for one in own if one.faithful is not None), None)
     relevant = next((one.relevant_ids for one in own if one.relevant_ids is not None), None)
-    return OwnLabel(faithful, relevant) if own else None
+    scores: dict[str, float] = {}
+    for label in sorted(own, key=lambda one: one.timestamp):
+        scores |= label.scores
+    return OwnLabel(faithful, relevant, scores) if own else None
 
 
 def _label(detail: QueryDetail, action: str, labeller: str, fields: dict[str, str]) -> Label:

@@ -105,6 +105,38 @@ def test_relevance_and_faithfulness_of_one_answer_are_kept_together(site):
     assert said(site) == [(None, None)]
 
 
+OWN = {"kind": "python", "entry": "tests.web.pages.test_labels:kind"}
+CUSTOM = [OWN | {"name": "tone", "scale": "1-5"}, OWN | {"name": "polite", "scale": "yes-no"}]
+
+
+def kind(question, answer, chunks):
+    """A custom judge that grades nothing."""
+
+
+def test_grades_of_custom_judges_are_asked_and_shown(tmp_path):
+    clock = ManualClock(NOW)
+    with running(tmp_path / "data", clock, auth__tokens=TOKENS, judge__custom=CUSTOM) as site:
+        site.with_token(ADMIN).post(
+            "/v1/queries", {"query_id": "q1", "timestamp": NOW, "query": "?", "answer": "Please."}
+        )
+        browser = signed_in(site)
+        page = browser.page(QUEUE)
+        check_policy(page)
+        assert "graded by tests.web.pages.test_labels:kind" in page.text
+        for action in ("tone=4", "polite=no", "tone=5"):
+            answer = label(browser, action, "q1")
+            assert answer.headers["location"] == f"{QUEUE}?query=q1"  # the same answer goes on
+            clock.sleep(1)
+        assert "You said: tone 5. polite no." in browser.page(f"{QUEUE}?query=q1").text
+        assert [one["scores"] for one in labels_of(site, "q1")] == [{"polite": 0.0}, {"tone": 1.0}]
+        shown = browser.page("/queries/q1").text
+        assert "polite 0.0 %" in shown
+        assert "tone 100.0 %" in shown
+        for wrong in ("tone=6", "polite=1", "other=5", "tone="):
+            assert label(browser, wrong, "q1").status == 400
+        assert len(labels_of(site, "q1")) == 2
+
+
 def test_what_is_skipped_does_not_come_back_and_gets_no_label(site):
     browser = signed_in(site)
     for name in ("q1", "q2", "q3"):
