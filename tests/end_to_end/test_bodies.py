@@ -47,6 +47,12 @@ class Site:
     def start(self) -> None:
         self.process = Process(self.data, *self.flags)
 
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        self.process.__exit__(*error)  # whichever runs by now
+
     def send(self, first: int, count: int, **fields: str) -> None:
         at = CLOCK.now() - OLD_S
         rows = [
@@ -82,7 +88,7 @@ class Site:
 
 def test_kill_9_while_bodies_are_moved_loses_and_doubles_nothing(tmp_path, server):
     site = Site(tmp_path, server)
-    with site.process:
+    with site:
         for round_ in range(KILLS):
             for part in range(5):
                 site.send(1_000 * round_ + 100 * part, 100)
@@ -102,7 +108,7 @@ def test_kill_9_while_bodies_are_moved_loses_and_doubles_nothing(tmp_path, serve
 
 def test_an_outage_of_the_object_store_costs_reads_only_and_feedback_waits(tmp_path, server):
     site = Site(tmp_path, server)
-    with site.process:
+    with site:
         site.send(0, 200)
         eventually(site.all_moved, "all bodies are moved", 60)
         server.stop()  # it hangs
@@ -136,7 +142,7 @@ def test_an_outage_of_the_object_store_costs_reads_only_and_feedback_waits(tmp_p
 
 def test_what_a_user_wrote_leaves_the_bucket(tmp_path, server):
     site = Site(tmp_path, server)
-    with site.process:
+    with site:
         site.send(0, 60)
         site.send(60, 20, user_id="ann@example.com")
         eventually(site.all_moved, "all bodies are moved", 60)
