@@ -1,7 +1,6 @@
 """The queries that show best what an alert is about."""
 
 import heapq
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from ragmon.records import QueryRecord
 from ragmon.stores import Block, Reader
 from ragmon.windows.observations import Observations
 from ragmon.windows.series import VERSION
+from ragmon.word_pieces import compatible
 
 MOST = 5
 _MOST_RECORDS = 50_000  # that are looked at, the newest first
@@ -142,7 +142,7 @@ class WorstQueries:
 
 def normalized(question: str) -> str:
     """A question without what does not make it another: case, blanks, its last full stop."""
-    folded = unicodedata.normalize("NFKC", question).casefold()
+    folded = compatible(question).casefold()
     return " ".join(folded.split()).rstrip(" ?!.…")
 
 
