@@ -47,7 +47,8 @@ def _storm(
     """The outcome of one storm."""
     lasts_s = gap_s * (kills + freezes)
     clock = SystemClock()
-    folder = Path(tempfile.mkdtemp(prefix="ragmon-chaos-"))  # kept where it fails
+    folder = Path(tempfile.mkdtemp(prefix="ragmon-chaos-"))
+    print(f"data and logs, kept where it fails: {folder}", file=sys.stderr, flush=True)
     with Fleet(folder, clock, protocol=protocol) as fleet:
         fleet.start()
         began = clock.monotonic()
