@@ -56,6 +56,12 @@ class StoreError(RagmonError):
     reason = "store_error"
 
 
+class LogWriteError(StoreError):
+    """The topic did not take what was to be written to it."""
+
+    reason = "log_error"
+
+
 class StoreBusyError(StoreError):
     """Another process owns the store."""
 

@@ -33,7 +33,8 @@ from ragmon.daemon.tls import Certificates
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
-from ragmon.sources.http import ENDPOINTS, HttpSource, Options
+from ragmon.sources import RecordSink
+from ragmon.sources.http import ENDPOINTS, HttpSource, IngestSinks, Options
 from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, Audited, RouteSection
 from ragmon.web.browsers import BrowserGuard
@@ -78,11 +79,23 @@ def configure(
     drain_s: float,
     certificates: Certificates | None = None,
     more: Sequence[RouteSection] = (),
+    queries: RecordSink | None = None,
 ) -> uvicorn.Config:
-    """Configure the server: routes, limits and timeouts."""
+    """Configure the server: routes, limits and timeouts.
+
+    Args:
+        context: of the daemon.
+        monitor: of the daemon.
+        traces: application for OTLP.
+        drain_s: for requests under way at the end.
+        certificates: for TLS.
+        more: further routes.
+        queries: takes the queries; None: the writer.
+    """
     renderer = Renderer(Assets())
     limits, own = limits_of(context), context.own
-    source = _source(context, limits)
+    writer = context.engine.writer
+    source = _source(context, limits, IngestSinks(queries or writer, changes=writer))
     api = Api(
         monitor,
         lambda reason: own.rejected("api", reason),
@@ -165,7 +178,7 @@ def watch_connections(own: OwnMetrics, server: Server, limit: int) -> None:
     )
 
 
-def _source(context: Context, limits: BodyLimits) -> HttpSource:
+def _source(context: Context, limits: BodyLimits, sinks: IngestSinks) -> HttpSource:
     return HttpSource(
         Options(
             limits=limits,
@@ -175,7 +188,7 @@ def _source(context: Context, limits: BodyLimits) -> HttpSource:
             max_skew_s=context.settings.max_clock_skew,
             text=context.settings.privacy.text,
         ),
-        context.engine.writer,
+        sinks,
         context.own,
         context.authorizer,
         context.clock.now,

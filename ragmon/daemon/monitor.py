@@ -127,6 +127,7 @@ class LiveMonitor:
         self._open_alerts = open_alerts
         self._supervisor = supervisor
         self._queries = QueryReads(engine, settings, clock)
+        self._others: list[Callable[[], list[str]]] = []
         self.restored = False
 
     def now(self) -> float:
@@ -277,6 +278,10 @@ class LiveMonitor:
         hint = "Ask for less: a later since, an earlier until or one failure"
         return read_deadline(self._clock, self._settings.limits.query_timeout, hint)
 
+    def ask_also(self, problems: Callable[[], list[str]]) -> None:
+        """Have something else say why ragmon is not ready."""
+        self._others.append(problems)
+
     def problems(self) -> list[str]:
         """Reasons why ragmon is not ready; none when it is."""
         if not self.restored:
@@ -288,8 +293,9 @@ class LiveMonitor:
             return [ended]
         if hung := writer.loop.heartbeat.problem(_NOT_READY_S):
             return [hung]
-        error = writer.last_error
-        return [] if error is None else [f"{error} (since {instant(writer.failing_since)})"]
+        if (error := writer.last_error) is not None:
+            return [f"{error} (since {instant(writer.failing_since)})"]
+        return [problem for others in self._others for problem in others()]
 
     def quarantined(self) -> int:
         """Number of entries in quarantine, without notifications."""

@@ -43,6 +43,7 @@ from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
 from ragmon.daemon.process_memory import default_limit
+from ragmon.daemon.producing import build_topic_writer, problem_of
 from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.sections import SectionParts, build_sections
@@ -107,6 +108,9 @@ class Daemon:
             traces = self._traces.source
             self._erasures = ErasureRequests(self._context, self._alerting, traces.worker)
             self._sources = build_sources(self._context, traces.logged, traces.logged_scores)
+            self._topic_writer = build_topic_writer(self._context)
+            if self._topic_writer is not None:
+                self._monitor.ask_also(problem_of(self._topic_writer))
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._documents = LiveDocuments(self._engine, settings, clock, self._memory)
             self._judge_reports = LiveJudgeReports(self._context, self._judges, self._memory)
@@ -289,6 +293,7 @@ class Daemon:
             drain_s=_DRAIN_S,
             certificates=self._access.certificates,
             more=self._build_sections(),
+            queries=self._topic_writer,
         )
         server = http.Server(config, self._clock.monotonic)
         limit = http.limits_of(self._context).connections
@@ -344,6 +349,7 @@ class Daemon:
             self._baselines,
             *build_following(self._engine, self.settings, self._clock, self._context.own, alerting),
             *self._sources,
+            *((self._topic_writer,) if self._topic_writer is not None else ()),
             self._traces,
             self._erasures,
             PipelineRetention(self._context, self._erasures.evidence),

@@ -9,6 +9,7 @@ from ragmon.daemon.build import build_pipeline, check_exposure, shared_source
 from ragmon.daemon.judging.build import check_judges
 from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
+from ragmon.daemon.producing import produced_to
 from ragmon.daemon.tls import build_certificates
 from ragmon.daemon.tokens import grants
 from ragmon.errors import SettingsError
@@ -61,6 +62,7 @@ def check_startable(settings: Settings, clock: Clock) -> None:
     build_routes(settings, clock, settings.port)
     _check_sources(settings)
     shared_source(settings)
+    produced_to(settings)
     if settings.probes:
         from ragmon.daemon.probes.scheduler import plan  # noqa: PLC0415 - the whole evaluation
 

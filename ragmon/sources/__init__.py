@@ -32,7 +32,7 @@ class IngestOutcome(Struct, frozen=True):
 
     accepted: int = 0
     duplicates: int = 0
-    refused: Sequence[tuple[int, str]] = ()  # (position of a feedback or label, reason)
+    refused: Sequence[tuple[int, str]] = ()  # (position in the batch, reason)
     error: StoreError | None = None
 
 

@@ -74,13 +74,20 @@ class BodyContents(NamedTuple):
     ignored: dict[str, str | None]
 
 
+class IngestSinks(NamedTuple):
+    """Receivers of batches: the daemon's writer, or for queries a topic."""
+
+    queries: RecordSink
+    changes: RecordSink
+
+
 class HttpSource:
     """Answers the ingest paths."""
 
     def __init__(
         self,
         options: Options,
-        sink: RecordSink,
+        sinks: IngestSinks,
         counters: IngestCounters,
         authorize: Callable[[Scope, str], Permit],
         now: Callable[[], float],
@@ -91,7 +98,7 @@ class HttpSource:
 
         Args:
             options: limits.
-            sink: takes the batches.
+            sinks: take the batches.
             counters: of outcomes.
             authorize: checks a request for a scope.
             now: unix seconds.
@@ -99,7 +106,7 @@ class HttpSource:
         """
         self._labelled = labelled
         self._options = options
-        self._sink = sink
+        self._sinks = sinks
         self._counters = counters
         self._authorize = authorize
         self._now = now
@@ -201,14 +208,17 @@ class HttpSource:
     async def _commit(
         self, endpoint: IngestPath, records: Sequence[Any], size_bytes: int, permit: Permit
     ) -> IngestOutcome:
-        def make(reply: Callable[[IngestOutcome], None]) -> Submission:
-            if endpoint.kind is QueryRecord:
-                return Submission(endpoint.source, size_bytes, reply, records=records)
+        def queries(reply: Callable[[IngestOutcome], None]) -> Submission:
+            return Submission(endpoint.source, size_bytes, reply, records=records)
+
+        def changes(reply: Callable[[IngestOutcome], None]) -> Submission:
             return Submission(
                 endpoint.source, size_bytes, reply, changes=records, pipelines=permit.pipelines
             )
 
-        return await commit(self._sink, make)
+        if endpoint.kind is QueryRecord:
+            return await commit(self._sinks.queries, queries)
+        return await commit(self._sinks.changes, changes)
 
     def _count(self, source: str, outcome: IngestOutcome, refused: dict[str, int]) -> None:
         self._counters.accepted(source, outcome.accepted)
@@ -234,6 +244,10 @@ def _permitted(contents: BodyContents, pipelines: Pipelines) -> BodyContents:
 
 
 _LATE = {
+    "too_large_for_topic": (
+        "the topic that queries are written to takes no message of this size",
+        "send less, or raise max.message.bytes of the topic",
+    ),
     "waiting_full": (
         "too much feedback and too many labels wait for their query",
         "send the query first, or raise limits.waiting",

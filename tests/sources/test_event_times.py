@@ -61,7 +61,8 @@ def by_http(path, **fields):
             limits=limits, records=99, listed_errors=9, retention_s=7 * DAY, max_skew_s=300.0
         )
         now = ManualClock(NOW).now
-        source = http.HttpSource(options, way, way.counters, lambda *_: ANONYMOUS, now)
+        sinks = http.IngestSinks(way, way)
+        source = http.HttpSource(options, sinks, way.counters, lambda *_: ANONYMOUS, now)
         headers = [(b"content-type", b"application/x-ndjson")]
         scope = {"path": path, "method": "POST", "headers": headers, "query_string": b""}
         answer = asyncio.run(exchange(source, scope, [lines(times, **fields)]))

@@ -11,7 +11,7 @@ import zstandard
 from ragmon.access import ANONYMOUS
 from ragmon.clock import SystemClock
 from ragmon.errors import StoreError, StoreFullError
-from ragmon.sources.http import HttpSource, Options
+from ragmon.sources.http import HttpSource, IngestSinks, Options
 from tests.support.daemons import running
 from tests.support.http import NDJSON, PROBLEM
 from tests.support.limits import body_limits
@@ -450,7 +450,9 @@ def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
     counted, sent = [], []
     limits = body_limits()
     options = Options(limits=limits, records=10, listed_errors=1, retention_s=1e9, max_skew_s=300)
-    source = HttpSource(options, Silent(), Silent(), lambda *_: ANONYMOUS, SystemClock().now)
+    source = HttpSource(
+        options, IngestSinks(Silent(), Silent()), Silent(), lambda *_: ANONYMOUS, SystemClock().now
+    )
     scope = {"path": "/v1/queries", "method": "POST", "headers": [], "query_string": b""}
 
     async def receive():

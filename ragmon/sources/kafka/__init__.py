@@ -4,11 +4,17 @@ It needs the extra ``cluster``. Offsets of all partitions are committed in the t
 records before them, and Kafka's own are ignored, so that nothing that dies repeats or skips one.
 """
 
+from collections.abc import Callable
+
+from ragmon.clock import Clock
+from ragmon.records import QueryRecord
 from ragmon.sources import SourceContext
 from ragmon.sources.kafka.client import KafkaLog, require_client
 from ragmon.sources.kafka.group import GroupLog
 from ragmon.sources.kafka.options import Options, consumer_settings
 from ragmon.sources.kafka.places import TopicPlaces
+from ragmon.sources.kafka.producer import KafkaProducer
+from ragmon.sources.kafka.producing import TopicWriter
 from ragmon.sources.kafka.shared import PartitionShards, SharedSource
 from ragmon.sources.kafka.source import KafkaSource
 
@@ -22,6 +28,8 @@ def check(options: Options) -> None:
     require_client()
     consumer_settings(options)
     KafkaLog(options).close()
+    if options.produce:
+        KafkaProducer(options)
 
 
 def position(options: Options) -> str:
@@ -39,6 +47,21 @@ def build_shared(options: Options, context: SourceContext, shards: PartitionShar
     """A source that reads the partitions which the group gives to this process."""
     require_client()
     return SharedSource(options, context, shards, lambda membership: GroupLog(options, membership))
+
+
+def build_writer(
+    options: Options,
+    admit: Callable[[QueryRecord], QueryRecord],
+    clock: Clock,
+    *,
+    queue_bytes: int,
+    on_batch: Callable[[float], None],
+) -> TopicWriter:
+    """A writer of queries to the topic; see ``TopicWriter``."""
+    require_client()
+    return TopicWriter(
+        lambda: KafkaProducer(options), admit, clock, queue_bytes=queue_bytes, on_batch=on_batch
+    )
 
 
 def build(options: Options, context: SourceContext) -> KafkaSource:

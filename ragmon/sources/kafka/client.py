@@ -10,37 +10,17 @@ from typing import Any
 
 import structlog
 
-from ragmon.errors import RagmonError, RemoteError, SettingsError, extra_hint
+from ragmon.errors import RemoteError, SettingsError, extra_hint
 from ragmon.sources.kafka.log import Fetched, LogMessage, TopicDescription
 from ragmon.sources.kafka.options import Options, client_settings, consumer_settings
 from ragmon.sources.kafka.positions import KafkaPosition, TopicIdentity
+from ragmon.sources.kafka.problems import AGAIN, ClientProblem, short
 
 _ASK_S = 5.0
 _CREATE_S = 30.0
 _LOOKS, _LOOK_S = 50, 0.1  # for a topic that was made
-_MOST_REASON = 300
 _OUT_OF_RANGE = "_AUTO_OFFSET_RESET"
 _CUT_OFF = "_LOG_TRUNCATION"
-_AGAIN = "it is tried again"
-
-_REMEDIES = {
-    "_AUTHENTICATION": "security.username and security.password_file",
-    "SASL_AUTHENTICATION_FAILED": "security.username and security.password_file",
-    "UNSUPPORTED_SASL_MECHANISM": "security.mechanism",
-    "ILLEGAL_SASL_STATE": "security.protocol",
-    "_SSL": "security.ca_file, and that the brokers' certificates name the hosts in brokers",
-    "_RESOLVE": "the hosts in brokers",
-    "_TRANSPORT": "brokers and security.protocol",
-    "_ALL_BROKERS_DOWN": "brokers and security.protocol",
-    "_TIMED_OUT": "brokers and security.protocol",
-    "TOPIC_AUTHORIZATION_FAILED": "that security.username may DESCRIBE and READ the topic",
-    "CLUSTER_AUTHORIZATION_FAILED": "that security.username may DESCRIBE the cluster",
-    "GROUP_AUTHORIZATION_FAILED": "that security.username may READ the group",
-    "INVALID_REPLICATION_FACTOR": "create.replication: there are fewer brokers",
-    "_INVALID_ARG": "options",
-}
-_SPECIFIC = ("_AUTHENTICATION", "_SSL", "_RESOLVE")
-"""Errors that say more than that no broker answers."""
 
 
 def require_client() -> Any:
@@ -59,6 +39,11 @@ def require_client() -> Any:
     return confluent_kafka
 
 
+def refused(error: Exception) -> SettingsError:
+    """The error for settings that librdkafka does not take."""
+    return SettingsError(f"librdkafka refuses the settings: {short(error.args[0])}")
+
+
 class KafkaLog:
     """See ``PartitionedLog`` for what the methods promise."""
 
@@ -74,18 +59,17 @@ class KafkaLog:
         """
         self._kafka = require_client()
         self._options = options
-        self._problem: Any = None  # the last one of all brokers together
+        self._problem = ClientProblem(options)
         self._assigned: list[int] = []
         self._log = structlog.get_logger("kafka").bind(topic=options.topic)
-        common = {"error_cb": self._note, "logger": _silent_logger()}
+        common = {"error_cb": self._problem.note, "logger": silent_logger()}
         try:
             self._consumer = self._kafka.Consumer(
                 consumer_settings(options) | common | dict(more) | {"on_commit": self._shown}
             )
             self._admin = self._kafka.admin.AdminClient(client_settings(options) | common)
         except self._kafka.KafkaException as error:
-            reason = error.args[0].str()[:_MOST_REASON]
-            raise SettingsError(f"librdkafka refuses the settings: {reason}") from None
+            raise refused(error) from None
         self._is_shown = True
 
     def describe(self) -> TopicDescription:
@@ -96,8 +80,8 @@ class KafkaLog:
             description = self._described()
         except self._kafka.KafkaException as error:
             self._consumer.poll(0)  # the cause is told by a callback
-            raise self._explained(error.args[0]) from None
-        self._problem = None
+            raise self._problem.explained(error.args[0]) from None
+        self._problem.last = None
         return description
 
     def _is_missing(self) -> bool:
@@ -110,7 +94,7 @@ class KafkaLog:
         metadata = self._consumer.list_topics(topic, timeout=_ASK_S)
         described = metadata.topics[topic]
         if described.error is not None:
-            raise self._explained(described.error)
+            raise self._problem.explained(described.error)
         identity = TopicIdentity(metadata.cluster_id or "", self._topic_id())
         return TopicDescription(identity, len(described.partitions))
 
@@ -121,14 +105,14 @@ class KafkaLog:
         try:
             self._consumer.assign(places)
         except self._kafka.KafkaException as error:
-            raise self._explained(error.args[0]) from None
+            raise self._problem.explained(error.args[0]) from None
 
     def fetch(self, most: int, timeout_s: float) -> Fetched:
         """The next messages, as soon as there are so many, or when time is up."""
         try:
             fetched: Sequence[LogMessage] = self._consumer.consume(most, timeout_s)
         except self._kafka.KafkaException as error:
-            raise self._explained(error.args[0]) from None
+            raise self._problem.explained(error.args[0]) from None
         messages, lost_place, cut_off = [], [], []
         for message in fetched:
             problem = message.error()
@@ -139,10 +123,10 @@ class KafkaLog:
             elif problem.name() == _CUT_OFF:
                 cut_off.append(message.partition())
             else:
-                self._problem = problem
+                self._problem.last = problem
         if messages:
-            self._problem = None
-        elif self._problem is not None:
+            self._problem.last = None
+        elif self._problem.last is not None:
             self.describe()  # whether it is over, or what it is
         return Fetched(messages, lost_place, cut_off)
 
@@ -153,9 +137,9 @@ class KafkaLog:
             bounds: tuple[int, int] | None
             bounds = self._consumer.get_watermark_offsets(place, timeout=_ASK_S)
         except self._kafka.KafkaException as error:
-            raise self._explained(error.args[0]) from None
+            raise self._problem.explained(error.args[0]) from None
         if bounds is None:
-            raise RemoteError(f"partition {partition} has no leader that answers", hint=_AGAIN)
+            raise RemoteError(f"partition {partition} has no leader that answers", hint=AGAIN)
         return bounds
 
     def ends(self, partitions: Sequence[int]) -> Mapping[int, int]:
@@ -203,9 +187,9 @@ class KafkaLog:
             self._admin.create_topics([new])[topic].result(_CREATE_S)
         except self._kafka.KafkaException as error:
             if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise self._explained(error.args[0]) from None
+                raise self._problem.explained(error.args[0]) from None
         except TimeoutError:
-            raise RemoteError("the brokers do not make the topic", hint=_AGAIN) from None
+            raise RemoteError("the brokers do not make the topic", hint=AGAIN) from None
         self._log.info("topic_created", partitions=create.partitions)
         for _ in range(_LOOKS):  # brokers hear of it a moment later
             if not self._is_missing():
@@ -224,7 +208,7 @@ class KafkaLog:
                 return ""
             raise
         except TimeoutError:
-            raise RemoteError("the brokers do not describe the topic", hint=_AGAIN) from None
+            raise RemoteError("the brokers do not describe the topic", hint=AGAIN) from None
         return "" if set(topic_id) <= {"A", "=", "0", "-"} or topic_id == "None" else topic_id
 
     def _place(self, partition: int, position: KafkaPosition) -> Any:
@@ -234,12 +218,6 @@ class KafkaLog:
     def _places(self) -> list[Any]:
         return [self._kafka.TopicPartition(self._options.topic, each) for each in self._assigned]
 
-    def _note(self, error: Any) -> None:
-        """Called by librdkafka with what concerns no single partition."""
-        before = None if self._problem is None else self._problem.name()
-        if before not in _SPECIFIC or error.name() in _SPECIFIC:
-            self._problem = error
-
     def _shown(self, error: Any, _: object) -> None:
         """Called when offsets were written to Kafka, or not."""
         if error is not None and self._is_shown:
@@ -248,20 +226,8 @@ class KafkaLog:
             )
         self._is_shown = error is None
 
-    def _explained(self, error: Any) -> RagmonError:
-        """An error as people need it: the cause where there is one, and the setting."""
-        if self._problem is not None and self._problem.name() in _SPECIFIC:
-            error = self._problem
-        remedy = _REMEDIES.get(error.name(), "the brokers' log")
-        where = ", ".join(self._options.brokers)
-        reason = error.str()[:_MOST_REASON]
-        return RemoteError(
-            f"topic {self._options.topic} at {where}: {reason}",
-            hint=f"Check {remedy}; {_AGAIN}",
-        )
 
-
-def _silent_logger() -> logging.Logger:
+def silent_logger() -> logging.Logger:
     """A logger for librdkafka, whose errors come by callbacks as well."""
     logger = logging.getLogger("ragmon.kafka")
     logger.propagate = False

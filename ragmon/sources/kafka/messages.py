@@ -16,12 +16,11 @@ from ragmon.quarantine import AGES, LineContent, LineKind, explain, line_item
 from ragmon.records import UNSTAMPED, Feedback, Label, QueryRecord, Verdict
 from ragmon.sources import SourceContext
 from ragmon.sources.kafka.log import LogMessage
-from ragmon.sources.kafka.options import Options
+from ragmon.sources.kafka.options import MESSAGE_BYTES, Options
 from ragmon.stores.protocols import SpanRow
 from ragmon.stores.quarantine import QuarantinedItem
 
 KIND_HEADER = "ragmon-kind"
-_MOST_BYTES = 16 << 20  # of one message
 _MOST_QUARANTINED = 100  # of one batch: a topic of another form must not push out the rest
 _SHOWN_BYTES = 1_000  # of what cannot be tried again
 _MOST_KEY = 256  # characters of a key that stands for a missing id
@@ -90,7 +89,7 @@ class MessageDecoder:
             batch.size_bytes += len(value)
             batch.unkeyed += not message.key()
             headers = message.headers()
-            if len(value) > _MOST_BYTES:
+            if len(value) > MESSAGE_BYTES:
                 self._refuse(batch, message, _too_large(value), None, now)
             elif self._options.format != "queries":
                 self._add_spans(batch, message, value, now)
@@ -239,7 +238,7 @@ def _too_large(value: bytes) -> RecordError:
         "too_large",
         "",
         f"the message has {len(value):,} bytes",
-        hint=f"send at most {_MOST_BYTES:,}, such as fewer spans in one batch",
+        hint=f"send at most {MESSAGE_BYTES:,}, such as fewer spans in one batch",
     )
 
 

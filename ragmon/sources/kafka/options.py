@@ -15,6 +15,17 @@ Name = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}$")]
 QUEUE_BYTES = 64 << 20
 """Of messages that were fetched and are not read yet."""
 
+MESSAGE_BYTES = 16 << 20
+"""Of one message at most, read or written."""
+
+PRODUCE_S = 20
+"""Seconds until a message that no broker took is given up, and its sender told so."""
+
+_PARTITIONERS = {
+    "murmur2": "murmur2_random",
+    "crc32": "consistent_random",
+    "fnv1a": "fnv1a_random",
+}
 _GUARANTEE = "ragmon's own commits depend on it"
 _REFUSED: Mapping[str, str] = {
     "enable.auto.commit": _GUARANTEE,
@@ -26,6 +37,13 @@ _REFUSED: Mapping[str, str] = {
     "allow.auto.create.topics": "use create",
     "enable.partition.eof": _GUARANTEE,
     "queued.max.messages.kbytes": "it bounds ragmon's memory",
+    "queue.buffering.max.kbytes": "it bounds ragmon's memory",
+    "acks": "what is acknowledged must be in the topic",
+    "request.required.acks": "what is acknowledged must be in the topic",
+    "enable.idempotence": _GUARANTEE,
+    "message.timeout.ms": "a sender waits for it",
+    "delivery.timeout.ms": "a sender waits for it",
+    "partitioner": "use partitioner",
     "group.id": "use group",
     "bootstrap.servers": "use brokers",
     "metadata.broker.list": "use brokers",
@@ -117,6 +135,14 @@ class Options(BaseModel):
     mapping: dict[str, str] = {}
     """JMESPath expressions by field of the record, for queries of another form; none: the messages
     are records."""
+    produce: bool = False
+    """Write queries that arrive over HTTP to this topic, keyed by their id, in place of the store:
+    200 says that they are in the topic, and whoever reads it stores them. For one source, of the
+    format queries without a mapping. Feedback and labels over HTTP find their query as before."""
+    partitioner: Literal["murmur2", "crc32", "fnv1a"] = "murmur2"
+    """produce: choice of the partition by the key. Feedback that others write to the topic finds
+    its query only where theirs is the same: murmur2 is that of Java, crc32 of librdkafka
+    (confluent-kafka), fnv1a of the OpenTelemetry Collector."""
     create: TopicCreation | None = None
     """Make the topic when it is missing, such as {partitions: 16, replication: 3}; none: say so."""
     linger_s: Annotated[float, Field(gt=0, le=10)] = 0.25
@@ -138,6 +164,8 @@ class Options(BaseModel):
                 raise ValueError(f"options: {name} cannot be set: {reason}")
         if self.mapping and self.format != "queries":
             raise ValueError("mapping is for the format queries")
+        if self.produce and (self.mapping or self.format != "queries"):
+            raise ValueError("produce is for the format queries without a mapping")
         mapping_of(self.mapping, "queries")
         for broker in self.brokers:
             host, _, port = broker.rpartition(":")
@@ -193,6 +221,27 @@ def consumer_settings(options: Options) -> dict[str, str | int | float | bool]:
         "check.crcs": True,
         "allow.auto.create.topics": False,
         "queued.max.messages.kbytes": QUEUE_BYTES >> 10,
+    }
+
+
+def producer_settings(options: Options) -> dict[str, str | int | float | bool]:
+    """Settings of a producer, with those that ragmon's promises rest on.
+
+    Raises:
+        SettingsError: a file or variable is missing or empty.
+    """
+    settings: dict[str, str | int | float | bool] = {
+        "compression.type": "zstd",
+        "linger.ms": 5,
+        "message.max.bytes": MESSAGE_BYTES,
+    }
+    settings |= client_settings(options)
+    return settings | {
+        "acks": "all",
+        "enable.idempotence": True,
+        "partitioner": _PARTITIONERS[options.partitioner],
+        "message.timeout.ms": 1_000 * PRODUCE_S,
+        "queue.buffering.max.kbytes": QUEUE_BYTES >> 10,
     }
 
 

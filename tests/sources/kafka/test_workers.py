@@ -22,14 +22,15 @@ PARTITIONS = 6
 class Cluster:
     """Processes with one store and one topic."""
 
-    def __init__(self, tmp_path, kafka, topic, **options):
+    def __init__(self, tmp_path, kafka, topic, *, source=None, **options):
         self._folder = tmp_path
+        self.schema = postgres.new_schema()
         store = {"kind": "postgresql", "dsn": postgres.shared_server().url(), "lease_s": 3.0}
-        store["schema_name"] = postgres.new_schema()
+        store["schema_name"] = self.schema
         settings = options or {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+        sources = [entry(kafka, topic, options=settings, **(source or {}))]
         self.flags = (
-            "--store", json.dumps(store),
-            "--sources", json.dumps([entry(kafka, topic, options=settings)]),
+            "--store", json.dumps(store), "--sources", json.dumps(sources),
             "--judge.grounding.enabled", "false", "--snapshot_every", "500ms",
         )  # fmt: skip
         self.topic = topic
