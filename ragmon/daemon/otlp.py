@@ -177,8 +177,10 @@ def build_exporter(settings: Settings) -> export.Exporter | None:
     return export.Exporter(check_options(export.ExportOptions, "otlp_export", settings.otlp_export))
 
 
-def watch_exporter(own: OwnMetrics, exporter: export.Exporter) -> None:
-    """Have it asked at each scrape what became of the verdicts."""
+def watch_exporter(own: OwnMetrics, exporter: export.Exporter | None) -> None:
+    """Have it asked at each scrape, where there is one, what became of the verdicts."""
+    if exporter is None:
+        return
     own.watch_total(
         "ragmon_otlp_exported_verdicts",
         "Verdicts sent to the endpoint of otlp_export.",

@@ -1,6 +1,6 @@
 """Queries that arrive over HTTP into the topic that a source says, in place of the store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import Histogram
 
@@ -45,12 +45,7 @@ def build_topic_writer(context: Context) -> TopicWriter | None:
     if at is None:
         return None
     module, options = resolve("ragmon.sources", f"sources.{at}", settings.sources[at])
-    seconds = Histogram(
-        "ragmon_produce_duration_seconds",
-        "Time until all queries of a request were in the topic; near 20 s brokers do not answer.",
-        buckets=_SECONDS,
-        registry=context.own.registry,
-    )
+    seconds = watch_produced(context.own, lambda: writer.produced)
     writer: TopicWriter = module.build_writer(
         options,
         context.engine.pipeline.admit,
@@ -58,7 +53,6 @@ def build_topic_writer(context: Context) -> TopicWriter | None:
         queue_bytes=settings.limits.queue,
         on_batch=seconds.observe,
     )
-    _watch(context.own, writer)
     return writer
 
 
@@ -72,12 +66,19 @@ def problem_of(writer: TopicWriter) -> Callable[[], list[str]]:
     return problems
 
 
-def _watch(own: OwnMetrics, writer: TopicWriter) -> None:
+def watch_produced(own: OwnMetrics, produced: Callable[[], Mapping[str, int]]) -> Histogram:
+    """Show counts of messages, by outcome; returns the times of batches, to be added to."""
     own.watch_each_total(
         "ragmon_produced",
         "Queries over HTTP written to the topic, by outcome: delivered, failed (nobody was told "
         "200 for them; /readyz and the brokers' log say why) or too_large (refused: see "
         "max.message.bytes of the topic).",
         "outcome",
-        lambda: dict(writer.produced),
+        produced,
+    )
+    return Histogram(
+        "ragmon_produce_duration_seconds",
+        "Time until all queries of a request were in the topic; near 20 s brokers do not answer.",
+        buckets=_SECONDS,
+        registry=own.registry,
     )

@@ -57,6 +57,7 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervised, Supervisor
 from ragmon.memory import MemoryBudget
 from ragmon.sources import resolver
+from ragmon.sources.kafka.producing import TopicWriter
 from ragmon.web.api import RouteSection
 
 if TYPE_CHECKING:
@@ -108,9 +109,7 @@ class Daemon:
             traces = self._traces.source
             self._erasures = ErasureRequests(self._context, self._alerting, traces.worker)
             self._sources = build_sources(self._context, traces.logged, traces.logged_scores)
-            self._topic_writer = build_topic_writer(self._context)
-            if self._topic_writer is not None:
-                self._monitor.ask_also(problem_of(self._topic_writer))
+            self._topic_writer = self._build_topic_writer()
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._documents = LiveDocuments(self._engine, settings, clock, self._memory)
             self._judge_reports = LiveJudgeReports(self._context, self._judges, self._memory)
@@ -121,8 +120,7 @@ class Daemon:
             watch(own, self._engine, settings)
             watch_memory(own, self._memory)
             watch_loops(own, self._supervisor)
-            if self._exporter is not None:
-                watch_exporter(own, self._exporter)
+            watch_exporter(own, self._exporter)
             undo.pop_all()  # nothing failed: `_end` releases it
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
@@ -361,6 +359,12 @@ class Daemon:
             *((self._probes,) if self._probes is not None else ()),
             *service_manager.build(lambda: [*self._server.hanging(), *self._monitor.stalled()]),
         ]
+
+    def _build_topic_writer(self) -> TopicWriter | None:
+        writer = build_topic_writer(self._context)
+        if writer is not None:
+            self._monitor.ask_also(problem_of(writer))
+        return writer
 
     def _build_push(self) -> metrics_push.MetricsPush | None:
         return metrics_push.build(

@@ -12,6 +12,7 @@ from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.following import watch_following
 from ragmon.daemon.ingest.metrics import watch_bodies
+from ragmon.daemon.producing import watch_produced
 from ragmon.daemon.worker import watch_shards
 from ragmon.exposition.choice import MetricChoice
 from ragmon.exposition.counted import by_version
@@ -126,6 +127,7 @@ def _declared() -> Iterator[Family]:
     zero = dict.fromkeys(("lag_s", "complete_until", "stalled", "handed"), lambda: 0.0)
     watch_following(roles, **zero)
     watch_bodies(roles, _Bodies())
+    watch_produced(roles, dict)
     for collector in roles.registry._collector_to_names:
         yield from _of(collector)
 
