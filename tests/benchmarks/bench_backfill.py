@@ -24,7 +24,7 @@ from ragmon.clock import SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.alerting.build import build_detection, build_timing
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.ingest.committer import Counted
+from ragmon.daemon.ingest.group_parts import Counted
 from ragmon.detectors.intake import ObservationBuffer
 from ragmon.records import QueryRecord
 from ragmon.sources import Submission

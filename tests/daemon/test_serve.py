@@ -322,8 +322,8 @@ def test_no_kind_of_loop_is_left_out_of_the_test_above():
     made = "\n".join(path.read_text() for path in (ROOT / "ragmon").rglob("*.py"))
     names = re.findall(r'\bLoop\(\s*f?"([a-z-]+)', made)
     names += re.findall(r'(?:loop: str = |judge=[A-Z_]+, loop=)"([a-z-]+)"', made)  # of followers
-    # Tests of golden sets, of the store in PostgreSQL and of workers that share a topic have these
-    elsewhere = "probes", "lease", "following", "bodies"
+    # Tests of golden sets, of the store in PostgreSQL, of workers and of topics have these
+    elsewhere = "probes", "lease", "following", "bodies", "produce"
     assert {*names, "jsonl"} == {*_LOOPS, *elsewhere}
 
 

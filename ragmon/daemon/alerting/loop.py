@@ -27,7 +27,7 @@ from ragmon.daemon.alerting.build import build_detection, build_maintenance, bui
 from ragmon.daemon.alerting.example_search import build_examples
 from ragmon.daemon.alerting.feed import feed
 from ragmon.daemon.component import Context
-from ragmon.daemon.ingest.committer import Counted
+from ragmon.daemon.ingest.group_parts import Counted
 from ragmon.daemon.notify.delivery import Delivery
 from ragmon.daemon.notify.routing import addressed, notifications
 from ragmon.detectors import MINUTE_S, Finding

@@ -4,8 +4,8 @@ Everything is prepared before the store is asked, and nothing is remembered unti
 a failed commit leaves no trace.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from ragmon.daemon.ingest.changes import (
 from ragmon.daemon.ingest.counting import WindowCounts
 from ragmon.daemon.ingest.elsewhere import Elsewhere, HandingOver, LateChanges, note_fate
 from ragmon.daemon.ingest.exemplars import ExemplarStore
+from ragmon.daemon.ingest.group_parts import Counted, Doubted, Fresh, arrivals_of
 from ragmon.daemon.ingest.identities import Identities
 from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.errors import StoreBodiesError, StoreInDoubtError
@@ -37,32 +38,6 @@ _LATE = (
     "amendments", "waiting", "offsets", "judged", "handed", "claimed", "quarantined", "spans"
 )  # fmt: skip
 _encode_into = msgspec.msgpack.Encoder().encode_into
-
-
-class Fresh(NamedTuple):
-    """The new records of a group."""
-
-    records: list[QueryRecord]  # as they may be stored
-    received: list[QueryRecord]  # the same with all their texts
-    sequences: dict[str, int]  # by query id
-    hashes: dict[int, str]  # to query id, in the same order
-
-
-class Counted(NamedTuple):
-    """Observations that one commit added or restated."""
-
-    logged: Observations | None
-    restated: Restated
-    arrivals: list[tuple[str, int]]  # records by source, duplicates too
-
-
-class Doubted(NamedTuple):
-    """A commit that was sent, and not known to be durable."""
-
-    fresh: Fresh
-    counted: Counted
-    commit: Commit
-    revised: Collection[int]  # sequence numbers of records that were mapped again
 
 
 class Committer:
@@ -161,13 +136,13 @@ class Committer:
             try:
                 self._shard.commit(commit)
             except StoreInDoubtError:
-                counted = Counted(observations, restated, _arrivals(group))
+                counted = Counted(observations, restated, arrivals_of(group))
                 self._doubted = Doubted(fresh, counted, commit, changes.revised)
                 raise
             self._record_cache.keep(first, commit.hashes, commit.records)
             self._record_cache.discard(changes.revised)
         self._count(observations, restated)
-        self._tell(fresh, Counted(observations, restated, _arrivals(group)))
+        self._tell(fresh, Counted(observations, restated, arrivals_of(group)))
 
     def _settle(self) -> None:
         """Count the commit before, if its outcome was not known and turns out to be durable.
@@ -317,35 +292,45 @@ class Committer:
         now: float,
     ) -> None:
         """Apply feedback, labels and verdicts, hand them to the owner of their query, or wait."""
-        for submission in group:
-            for position, change in enumerate(submission.changes):
-                admitted = self._pipeline.admit_change(change)
-                sequence = fresh.sequences.get(change.query_id)
+        for submission, position in self._as_stored(group):
+            change = submission.changes[position]
+            admitted = self._pipeline.admit_change(change)
+            sequence = fresh.sequences.get(change.query_id)
+            if sequence is None:
+                query_hash = 0
+                if change.query_id not in submission.places:
+                    query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
                 if sequence is None:
-                    query_hash = 0
-                    if change.query_id not in submission.places:
-                        query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
-                    if sequence is None:
-                        late.add(submission, position, admitted, query_hash)
-                        continue
-                try:
-                    fate = changes.apply(sequence, admitted, submission.pipelines)
-                except StoreBodiesError:  # it waits until its query can be read
-                    query_hash = self._identities.find(change.query_id, fresh.hashes).query_hash
-                    late.wait(submission, position, admitted, query_hash, now)
-                else:
-                    note_fate(submission, position, fate)
+                    late.add(submission, position, admitted, query_hash)
+                    continue
+            try:
+                fate = changes.apply(sequence, admitted, submission.pipelines)
+            except StoreBodiesError:  # it waits until its query can be read
+                query_hash = self._identities.find(change.query_id, fresh.hashes).query_hash
+                late.wait(submission, position, admitted, query_hash, now)
+            else:
+                note_fate(submission, position, fate)
         late.settle(now)
+
+    def _as_stored(self, group: Sequence[Submission]) -> list[tuple[Submission, int]]:
+        """The changes by their places: in the order of their queries, so a block is opened once.
+
+        Those of one query keep their order.
+        """
+        places = [(each, at) for each in group for at in range(len(each.changes))]
+        order = self._identities.order([each.changes[at].query_id for each, at in places])
+        return [places[at] for at in order]
 
     def _revise(self, group: Sequence[Submission], changes: Changes, fresh: Fresh) -> None:
         """Put queries that were mapped again in the place of the stored ones; some are gone."""
-        for submission in group:
-            for mapped in submission.revisions:
-                sequence = fresh.sequences.get(mapped.query_id)
-                if sequence is None:
-                    _, sequence = self._identities.find(mapped.query_id, fresh.hashes)
-                if sequence is not None:
-                    changes.revise(sequence, mapped)
+        revisions = [mapped for submission in group for mapped in submission.revisions]
+        for at in self._identities.order([mapped.query_id for mapped in revisions]):
+            mapped = revisions[at]
+            sequence = fresh.sequences.get(mapped.query_id)
+            if sequence is None:
+                _, sequence = self._identities.find(mapped.query_id, fresh.hashes)
+            if sequence is not None:
+                changes.revise(sequence, mapped)
 
     def _block(self, fresh: Fresh, observations: Observations | None) -> Commit:
         """A commit of the new records alone."""
@@ -392,7 +377,3 @@ def _nothing() -> Commit:
 
 def _ignore(_: Exception) -> None:
     """Nobody asked."""
-
-
-def _arrivals(group: Sequence[Submission]) -> list[tuple[str, int]]:
-    return [(each.source, len(each.records)) for each in group if each.records]

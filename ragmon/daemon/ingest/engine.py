@@ -11,9 +11,10 @@ import structlog
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.changes import Restated
-from ragmon.daemon.ingest.committer import Committer, Counted
+from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.counting import WindowCounting
 from ragmon.daemon.ingest.exemplars import ExemplarStore
+from ragmon.daemon.ingest.group_parts import Counted
 from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.daemon.ingest.retention import RetentionClock
 from ragmon.daemon.ingest.writer import Writer

@@ -72,6 +72,15 @@ class Identities:
                 stored[at] = place is not None
         return hashes, stored
 
+    def order(self, query_ids: Sequence[str]) -> list[int]:
+        """Indices in the order in which the queries are stored; those that are not come first."""
+        if len(query_ids) < 2:
+            return [*range(len(query_ids))]
+        hashes = np.array([self._shard.hash(query_id) for query_id in query_ids], dtype=np.uint64)
+        sequences = self._shard.find_many(hashes)
+        first = [-1 if sequence is None else sequence for sequence in sequences]
+        return sorted(range(len(first)), key=first.__getitem__)
+
     def _has_id(self, sequence: int, query_id: str) -> bool:
         try:
             stored = self._record(sequence)
