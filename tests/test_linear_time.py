@@ -8,7 +8,10 @@ import pytest
 from ragmon.sources.otlp.reading import values
 from tests.support.patterns import MOST_S, patterns_of, patterns_within, slowest
 
-OWN_TEXTS = "ragmon.demo."  # reads the packaged corpus alone
+OWN_TEXTS = (
+    "ragmon.demo.",  # reads the packaged corpus alone
+    "ragmon.signals.refusal_phrases._REPEATED",  # reads patterns
+)
 PATTERNS = {
     name: pattern
     for name, pattern in (patterns_of("ragmon") | patterns_within("ragmon")).items()
@@ -19,6 +22,9 @@ PATTERNS = {
 def test_the_patterns_are_found():
     assert len(PATTERNS) > 80
     assert any(name.startswith("ragmon.sinks.slack:") for name in PATTERNS), "also within functions"
+    assert "ragmon.word_pieces.ascii_words" in PATTERNS, "also where a method alone has a name"
+    tables = [name for name in PATTERNS if "refusal_phrases._LANGUAGES[" in name]
+    assert len(tables) > 40, "also in tables"
 
 
 @pytest.mark.parametrize("name", PATTERNS)

@@ -13,6 +13,7 @@ from typing import Any
 
 SIZES = (40, 640, 5_120, 40_960)
 MOST_S = 0.25  # of CPU for 40 kB; a quadratic pattern takes seconds, a linear one a millisecond
+_DEEPEST = 4  # of tables within tables
 _LONG = 32  # repeats that may be longer are pumped
 _BREAKS = ("", "!", "\n!", "\0", "=")
 
@@ -27,15 +28,37 @@ class TooSlowError(Exception):
 
 
 def patterns_of(package: str) -> dict[str, re.Pattern[Any]]:
-    """Every compiled pattern in the modules of a package, by module and name."""
+    """Every compiled pattern in the modules of a package, by module and name.
+
+    Also those in tables, and those of which only a method has a name.
+    """
     root = importlib.import_module(package)
     names = [info.name for info in pkgutil.walk_packages(root.__path__, f"{package}.")]
     return {
-        f"{module.__name__}.{name}": value
+        f"{module.__name__}.{name}{place}": pattern
         for module in _imported(name for name in sorted(names) if _is_safe(name))
         for name, value in vars(module).items()
-        if isinstance(value, re.Pattern)
+        if not name.startswith("__")
+        for place, pattern in _patterns_in(value, _DEEPEST)
     }
+
+
+def _patterns_in(value: Any, depth: int) -> Iterator[tuple[str, re.Pattern[Any]]]:
+    """Patterns of a value, by their place in it; the value itself has none."""
+    value = getattr(value, "__self__", value) if inspect.isbuiltin(value) else value
+    if isinstance(value, re.Pattern):
+        yield "", value
+        return
+    parts: Iterable[tuple[Any, Any]] = ()
+    if depth == 0:
+        return
+    if isinstance(value, dict):
+        parts = list(value.items())
+    elif isinstance(value, tuple | list):
+        parts = enumerate(value)
+    for at, part in parts:
+        for place, pattern in _patterns_in(part, depth - 1):
+            yield f"[{at}]{place}", pattern
 
 
 def patterns_within(package: str) -> dict[str, re.Pattern[Any]]:
@@ -46,19 +69,33 @@ def patterns_within(package: str) -> dict[str, re.Pattern[Any]]:
         f"{module.__name__}:{call.lineno}": pattern
         for module in _imported(name for name in sorted(names) if _is_safe(name))
         for call in ast.walk(ast.parse(inspect.getsource(module)))
-        if isinstance(call, ast.Call) and (pattern := _used_at(call)) is not None
+        if isinstance(call, ast.Call) and (pattern := _used_at(call, vars(module))) is not None
     }
 
 
-def _used_at(call: ast.Call) -> re.Pattern[str] | None:
+def _used_at(call: ast.Call, names: dict[str, Any]) -> re.Pattern[str] | None:
     """The pattern that a function of ``re`` is called with as a text; None of other calls."""
     function = call.func
     if not isinstance(function, ast.Attribute) or ast.unparse(function.value) != "re":
         return None
-    if function.attr not in _AT_ONCE or not isinstance(call.args[0], ast.Constant):
+    if function.attr not in _AT_ONCE:
         return None
-    text = call.args[0].value
+    text = _constant(call.args[0], names)
+    if text is None:
+        return None
     return re.compile(rf"\A(?:{text})" if function.attr in _ANCHORED else text)
+
+
+def _constant(argument: ast.expr, names: dict[str, Any]) -> str | None:
+    """A text that is written there, or made of names of its module; None: anything else."""
+    if isinstance(argument, ast.Constant):
+        return str(argument.value)
+    if not isinstance(argument, ast.JoinedStr):
+        return None
+    try:
+        return str(eval(ast.unparse(argument), dict(names)))
+    except NameError:  # made of what a function holds
+        return None
 
 
 def _imported(names: Iterable[str]) -> Iterator[ModuleType]:
