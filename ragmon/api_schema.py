@@ -281,6 +281,15 @@ class TraceEvaluation(Struct, frozen=True, kw_only=True):
     time_ns: int  # Unix time; 0: not recorded
 
 
+class SpanLoss(Struct, frozen=True, kw_only=True):
+    """A span of which its SDK left something out, since it keeps no more."""
+
+    span: str  # its name
+    attributes: int
+    events: int
+    advice: str
+
+
 class TraceExplanation(Struct, frozen=True, kw_only=True):
     """One trace as it was understood."""
 
@@ -291,3 +300,4 @@ class TraceExplanation(Struct, frozen=True, kw_only=True):
     verdict: str  # number of queries, or the reason why there is none
     remedy: str | None = None  # what was seen in place of a query, and what would make it one
     line: str | None = None  # of code, to add to the application
+    losses: list[SpanLoss] = []  # spans that are not whole

@@ -18,6 +18,7 @@ from rich.text import Text
 from ragmon.api_schema import (
     FieldExplanation,
     QueryExplanation,
+    SpanLoss,
     SpanOutline,
     TraceEvaluation,
     TraceExplanation,
@@ -166,10 +167,20 @@ def trace_view(trace: TraceExplanation) -> RenderableType:
         parts.append(Text(f"  {trace.remedy}", "yellow"))
     if trace.line:
         parts.append(_line_view(trace.line, None))
+    parts += [_loss_view(loss) for loss in trace.losses[:_MOST_LISTED]]
     for query in trace.queries:
         parts += [_fields_view(query), *_missing_view(query)]
     parts += [_feedback_view(evaluation) for evaluation in trace.feedback]
     return Group(*parts, Text(""))
+
+
+def _loss_view(loss: SpanLoss) -> Text:
+    lost = " and ".join(
+        f"{count:,} {kind}"
+        for count, kind in ((loss.attributes, "attributes"), (loss.events, "events"))
+        if count
+    )
+    return Text(f"  {loss.span[:_WIDTH]} lost {lost} in its SDK. {loss.advice}", "yellow")
 
 
 def _spans_view(spans: list[SpanOutline]) -> Text:

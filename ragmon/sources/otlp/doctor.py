@@ -7,6 +7,7 @@ import msgspec
 from ragmon.api_schema import (
     FieldExplanation,
     QueryExplanation,
+    SpanLoss,
     SpanOutline,
     TraceEvaluation,
     TraceExplanation,
@@ -54,6 +55,24 @@ def explain(spans: Sequence[Span], now: float) -> TraceExplanation:
         verdict=verdict,
         remedy=remedy.text or None,
         line=remedy.line or None,
+        losses=[_loss(span, *span.lost) for span in spans if span.lost is not None],
+    )
+
+
+def _loss(span: Span, attributes: int, events: int) -> SpanLoss:
+    limits = [
+        setting
+        for setting, lost in (
+            ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000", attributes),
+            ("OTEL_SPAN_EVENT_COUNT_LIMIT=10000", events),
+        )
+        if lost
+    ]
+    return SpanLoss(
+        span=span.name,
+        attributes=attributes,
+        events=events,
+        advice=f"Set {' and '.join(limits)} where the application runs: SDKs keep 128",
     )
 
 

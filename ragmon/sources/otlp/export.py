@@ -19,7 +19,7 @@ from ragmon.http_client import timed_session
 from ragmon.loops import Loop, LoopOptions, LoopOwner
 from ragmon.sources.otlp.conventions.genai import EVALUATION
 from ragmon.sources.otlp.traces.feedback import OURS
-from ragmon.sources.otlp.wire.json import unhex
+from ragmon.sources.otlp.wire.json_values import unhex
 
 _BATCH = 512
 _TURN_S = 2.0

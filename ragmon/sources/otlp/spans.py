@@ -68,6 +68,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     events: tuple[Event, ...] = ()
     links: tuple[SpanLink, ...] = ()
     sender_pipelines: tuple[str, ...] = ()  # globs of what its sender may write; none: all
+    lost: tuple[int, int] | None = None  # attributes and events that its SDK left out
 
     @property
     def is_entry(self) -> bool:
@@ -99,6 +100,14 @@ class DecodedSpans(Struct):
     def drop(self, reason: str, count: int = 1) -> None:
         """Count an attribute that is left out or cut."""
         self.dropped[reason] = self.dropped.get(reason, 0) + count
+
+    def lose(self, attributes: int, events: int) -> tuple[int, int] | None:
+        """Count what the SDK of a span left out; None where it is nothing."""
+        if attributes > 0:
+            self.drop("sdk_attribute_limit", attributes)
+        if events > 0:
+            self.drop("sdk_event_limit", events)
+        return (max(0, attributes), max(0, events)) if attributes > 0 or events > 0 else None
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -29,6 +29,7 @@ from ragmon.sources.otlp.reading.values import resource_of
 from ragmon.sources.otlp.receiver.responses import Encoding
 from ragmon.sources.otlp.spans import MAX_VALUE, DecodedSpans, Event, Resource
 from ragmon.sources.otlp.wire import json, protobuf
+from ragmon.sources.otlp.wire.json_values import moment, unhex
 from ragmon.sources.otlp.wire.limits import UNLIMITED, reserve_records
 from ragmon.sources.otlp.wire.outline import LOG_RECORD, Outline, ScopeOutline
 
@@ -203,9 +204,9 @@ def _from_record(record: _LogRecord) -> LogEvent:
             content = None
     return LogEvent(
         name,
-        json.unhex(record.trace_id, 16) or b"",
-        json.unhex(record.span_id, 8) or b"",
-        json.moment(record.time_unix_nano or record.observed_time_unix_nano),
+        unhex(record.trace_id, 16) or b"",
+        unhex(record.span_id, 8) or b"",
+        moment(record.time_unix_nano or record.observed_time_unix_nano),
         attributes,
         content,
     )

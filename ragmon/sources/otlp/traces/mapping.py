@@ -273,7 +273,9 @@ class _Mapper:
         result = self._retrieval.result
         if result is None:
             return None
-        self._sources["chunks"] = FieldOrigin(result.node.span.name, result.key)
+        span = result.node.span
+        doubt = "its SDK left out attributes or events of this span" if span.lost else ""
+        self._sources["chunks"] = FieldOrigin(span.name, result.key, doubt)
         return chunks_of(result.documents)
 
     def _latency(self) -> Latency:

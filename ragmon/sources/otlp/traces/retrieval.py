@@ -87,8 +87,8 @@ def _documents_of(node: Node) -> SourcedDocuments | None:
     elif any(each.id is None or each.score is None for each in best.documents):
         inside = [each for inner in _documents_inside(node) for each in inner.documents]
         best = best._replace(documents=completed(best.documents, inside))
-    if best is not None and not best.documents and is_failed(node):
-        return None
+    if best is not None and not best.documents and (is_failed(node) or node.span.lost):
+        return None  # nothing was found, or nothing of it is left
     return best
 
 

@@ -3,7 +3,6 @@
 Unknown fields are ignored, any field may be missing.
 """
 
-import binascii
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +26,7 @@ from ragmon.sources.otlp.spans import (
     SpanLink,
     drop_bulk,
 )
+from ragmon.sources.otlp.wire.json_values import INT64, Whole, moment, unhex, whole
 from ragmon.sources.otlp.wire.limits import (
     STRETCH_BYTES,
     STRETCH_RECORDS,
@@ -35,12 +35,9 @@ from ragmon.sources.otlp.wire.limits import (
 )
 
 _SCALARS = frozenset({str, bool, int, float})
-_LAST_MOMENT = (1 << 64) - 1  # the largest of the wire
-_INT64 = 1 << 63
 _FLOAT64 = 1 << 1023
 _MAX_DEPTH = 32
 _RECORD_DEPTH = 7  # {resourceSpans: [{scopeSpans: [{spans: [{ and the same of log records
-_Whole = int | str | float | None
 
 _LARGE = 1 << 18  # a smaller body is decoded at once, in five milliseconds
 _WIDE = 1 << 16  # what is shorter holds few values
@@ -66,7 +63,7 @@ class _Named(_Wire, frozen=True):
 
 
 class _Event(_Named, frozen=True):
-    time_unix_nano: _Whole = 0
+    time_unix_nano: Whole = 0
 
 
 class _Link(_Wire, frozen=True):
@@ -75,7 +72,7 @@ class _Link(_Wire, frozen=True):
 
 
 class _Status(_Wire, frozen=True):
-    code: _Whole = 0
+    code: Whole = 0
     message: str = ""
 
 
@@ -83,11 +80,13 @@ class _Span(_Named, frozen=True):
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str | None = ""
-    start_time_unix_nano: _Whole = 0
-    end_time_unix_nano: _Whole = 0
+    start_time_unix_nano: Whole = 0
+    end_time_unix_nano: Whole = 0
     events: list[_Event] | None = None
     links: list[_Link] | None = None
     status: _Status | None = None
+    dropped_attributes_count: Whole = 0
+    dropped_events_count: Whole = 0
 
 
 class _ScopeSpans(_Wire, frozen=True):
@@ -113,11 +112,13 @@ class _LargeSpan(_LargeNamed, frozen=True):
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str | None = ""
-    start_time_unix_nano: _Whole = 0
-    end_time_unix_nano: _Whole = 0
+    start_time_unix_nano: Whole = 0
+    end_time_unix_nano: Whole = 0
     events: Raw = Raw(b"null")
     links: Raw = Raw(b"null")
     status: _Status | None = None
+    dropped_attributes_count: Whole = 0
+    dropped_events_count: Whole = 0
 
 
 class _LargeScopeSpans(_Wire, frozen=True):
@@ -273,6 +274,8 @@ def _open(span: _LargeSpan) -> _Span:
         parse(span.events, _decode_events),
         parse(span.links, _decode_links),
         span.status,
+        span.dropped_attributes_count,
+        span.dropped_events_count,
     )
 
 
@@ -318,6 +321,8 @@ def _span(
             for link in (span.links or ())[:128]
             if (linked := unhex(link.trace_id, 16)) is not None
         ),
+        (),
+        decoded.lose(whole(span.dropped_attributes_count), whole(span.dropped_events_count)),
     )
 
 
@@ -357,7 +362,7 @@ def _value(value: Any, depth: int) -> Any:
 
 def _scalar(value: Any) -> Any:
     """A text, a truth value or a number that the store can hold; None for anything else."""
-    if value.__class__ is int and not -_INT64 <= value < _INT64:
+    if value.__class__ is int and not -INT64 <= value < INT64:
         return float(value) if abs(value) < _FLOAT64 else None  # 1e20 as JavaScript writes it
     return value if value.__class__ in _SCALARS else None
 
@@ -369,30 +374,3 @@ def _collection(content: Any, kind: str, depth: int) -> Any:
         return [_value(each, depth) for each in listed]
     pairs = [each for each in listed if isinstance(each, dict)]
     return {str(each.get("key", "")): _value(each.get("value"), depth) for each in pairs}
-
-
-def unhex(text: str, length: int) -> bytes | None:
-    """An id; None unless it has that many bytes and one that is not zero."""
-    try:
-        raw = binascii.unhexlify(text)
-    except (binascii.Error, ValueError):
-        return None
-    return raw if len(raw) == length and any(raw) else None
-
-
-def whole(value: _Whole) -> int:
-    """A 64-bit integer however it was written; 0 for anything else."""
-    try:
-        number = int(value or 0)
-    except (TypeError, ValueError, OverflowError):
-        return 0
-    return number if abs(number) < _INT64 else 0
-
-
-def moment(value: _Whole) -> int:
-    """A time in nanoseconds; 0 where none was sent, NO_TIME for what is none."""
-    try:
-        number = int(value or 0)
-    except (TypeError, ValueError, OverflowError):
-        return NO_TIME
-    return max(NO_TIME + 1, min(number, _LAST_MOMENT))

@@ -106,6 +106,7 @@ def _span(span: Any, scope: str, resource: KnownResource, decoded: DecodedSpans)
     if parent_id == _NO_ID[:8]:
         parent_id = b""
     status, events, links = span.status, span.events, span.links
+    lost, lost_events = span.dropped_attributes_count, span.dropped_events_count
     return Span(
         span.trace_id,
         span.span_id,
@@ -120,6 +121,8 @@ def _span(span: Any, scope: str, resource: KnownResource, decoded: DecodedSpans)
         resource,
         tuple(_event(each, decoded) for each in events[:MAX_ATTRIBUTES]) if events else (),
         tuple(SpanLink(each.trace_id, each.span_id) for each in links[:128]) if links else (),
+        (),
+        decoded.lose(lost, lost_events) if lost or lost_events else None,
     )
 
 
