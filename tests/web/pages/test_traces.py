@@ -64,6 +64,22 @@ def test_a_trace_that_is_no_query_says_what_would_make_it_one(site):
     assert "`shop.question` of `handle`" in text
 
 
+def test_what_an_sdk_left_out_is_named_with_the_setting_to_change(tmp_path):
+    with running(tmp_path / "data", otlp__linger="0.1s") as site:
+        whole = told(b"c" * 16, {KIND: "RETRIEVER", "input.value": "fee?"}, "search")
+        request = json.loads(as_json(whole))
+        [sent] = request["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        sent |= {"droppedAttributesCount": 14, "droppedEventsCount": 1}
+        body = json.dumps(request).encode()
+        assert site.post("/v1/traces", body, content_type="application/json").status == 200
+        eventually(lambda: site.get("/v1/traces").json, "the trace is complete")
+        text = " ".join(read(site).split())
+        assert "search lost 14 attributes and 1 event in its SDK. Set OTEL_SPAN_" in text
+        for reason, count in (("sdk_attribute_limit", 14), ("sdk_event_limit", 1)):
+            counted = site.total("ragmon_rejected_total", source="otlp_attributes", reason=reason)
+            assert counted == count
+
+
 def test_texts_of_a_client_are_only_text(site):
     text = read(site)
     assert "<script>alert" not in text
