@@ -73,7 +73,7 @@ def test_what_an_sdk_left_out_is_named_with_the_setting_to_change(tmp_path):
         body = json.dumps(request).encode()
         assert site.post("/v1/traces", body, content_type="application/json").status == 200
         eventually(lambda: site.get("/v1/traces").json, "the trace is complete")
-        text = " ".join(read(site).split())
+        text = " ".join(HtmlPage(read(site)).text.split())
         assert "search lost 14 attributes and 1 event in its SDK. Set OTEL_SPAN_" in text
         for reason, count in (("sdk_attribute_limit", 14), ("sdk_event_limit", 1)):
             counted = site.total("ragmon_rejected_total", source="otlp_attributes", reason=reason)
