@@ -10,7 +10,8 @@ from tests.support.patterns import MOST_S, patterns_of, patterns_within, slowest
 
 OWN_TEXTS = (
     "ragmon.demo.",  # reads the packaged corpus alone
-    "ragmon.signals.refusal_phrases._REPEATED",  # reads patterns
+    "ragmon.signals.refusal_phrases._REPEATED",  # reads patterns, as the next
+    "ragmon.signals.refusal_phrases._WIDE_GAP",
 )
 PATTERNS = {
     name: pattern
