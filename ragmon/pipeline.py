@@ -34,6 +34,7 @@ class Pipeline:
         self.slices = slices
         self.columns = tuple(column.key for column in catalogue.columns)
         self.judged = verdict_sums.layout_of(catalogue.columns)
+        self._drawn = tuple(each.name for each in catalogue.options.custom if each.is_sampled)
         self._privacy = privacy
 
     def admit(self, record: QueryRecord) -> QueryRecord:
@@ -86,7 +87,9 @@ class Pipeline:
         dims, dim_index = index_dims(dims_of_each(records, self.slices))
         timestamps = np.array([record.timestamp for record in records], dtype=np.float64)
         values = self.catalogue.observe(records, known)
-        sums = verdict_sums.observe(records, known, self.judged) if known is not None else None
+        sums = None
+        if known is not None:
+            sums = verdict_sums.observe(records, known, self.judged, self._drawn)
         sparse = Sparse(self.judged.names, *sums) if sums is not None else None
         return Observations(self.slices, dims, dim_index, timestamps, values, sparse)
 

@@ -7,7 +7,7 @@ no judge runs.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -217,12 +217,21 @@ class SparseRows(NamedTuple):
 
 
 def observe(
-    records: Sequence[QueryRecord], known: Sequence[Amendments], kept: VerdictLayout
+    records: Sequence[QueryRecord],
+    known: Sequence[Amendments],
+    kept: VerdictLayout,
+    drawn: Collection[str] = (),
 ) -> SparseRows | None:
     """The records that have verdicts or labels, as rows; None when none has.
 
     The number of answers that could have been judged is no part of it: every answer counts
     there, so that is a column (``sampled_moment``).
+
+    Args:
+        records: of a batch.
+        known: of each record, what came later.
+        kept: the layout of the rows.
+        drawn: names of the custom judges that are asked about what the sampled judge is asked.
     """
     judges = kept.custom_names
     at = [index for index, each in enumerate(known) if _says_something(each, judges)]
@@ -234,7 +243,7 @@ def observe(
         _people_rows(mine, SAMPLED_JUDGE),
         _read_rows(mine, LOCAL_JUDGE),
         _people_rows(mine, LOCAL_JUDGE),
-        *(_read_rows(mine, judge) for judge in judges),
+        *(_read_rows(mine, judge, by_draw=judge in drawn) for judge in judges),
         *(_people_rows(mine, judge) for judge in judges),
     )
     rows = np.concatenate([judged, agreed.reshape(len(at), -1), *others], axis=1)
@@ -299,19 +308,28 @@ def _agreement_rows(known: Sequence[Amendments]) -> Floats:
     return np.stack(by_judge, axis=1)
 
 
-def _read_rows(known: Sequence[Amendments], judge: str) -> Floats:
+def _read_rows(known: Sequence[Amendments], judge: str, *, by_draw: bool = False) -> Floats:
     """A judge's blocks, side by side; an answer that was drawn stands for those that were not.
 
-    There is no proxy, and the number of all answers is estimated by the draws themselves.
+    There is no proxy, and the number of all answers is estimated by the draws themselves. A judge
+    that was asked about the sampled judge's answers shares their chance, as it is now: `ragmon
+    judge` draws again, and answers of both rounds stand for the same ones.
     """
     verdicts = [verdict_of(each, judge) for each in known]
-    probability = np.array([1.0 if each is None else each.probability for each in verdicts])
+    chances = (_chance(*pair, by_draw=by_draw) for pair in zip(known, verdicts, strict=True))
+    probability = np.fromiter(chances, np.float64, len(verdicts))
     failed = np.array([each is not None and each.failed for each in verdicts])
     judged = np.array([each is not None for each in verdicts]) & ~failed
     shared = shared_rows(0.0, probability, judged, failed)
     shared[:, SHARED.index("answers")] = (judged | failed) / probability
     scores = [math.nan if each is None or each.score is None else each.score for each in verdicts]
     return np.concatenate([shared, scored_rows(0.0, probability, scores)], axis=1)
+
+
+def _chance(known: Amendments, verdict: Verdict | None, *, by_draw: bool) -> float:
+    if by_draw and known.draw is not None:
+        return known.draw.probability
+    return 1.0 if verdict is None else verdict.probability
 
 
 def _people_rows(known: Sequence[Amendments], judge: str) -> Floats:

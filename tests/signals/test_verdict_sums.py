@@ -5,10 +5,11 @@ import pytest
 from msgspec.structs import replace
 
 from ragmon.detectors.losses import INDEX, LossMap
-from ragmon.records import Amendments, Chunk, Label, QueryRecord, Verdict
-from ragmon.signals import SignalOptions
+from ragmon.records import Amendments, Chunk, Draw, Label, QueryRecord, Verdict
+from ragmon.signals import SignalOptions, verdict_sums
 from ragmon.signals.catalogue import build
 from ragmon.signals.failure_mode import MODES
+from ragmon.stats import judged_estimate
 from ragmon.windows import Merged, Windows
 from ragmon.windows.estimates import estimate
 from ragmon.windows.observations import Observations
@@ -123,3 +124,35 @@ def test_a_drawn_sample_is_wider_than_a_full_reading():
         found = estimate(merged(scores, probabilities), CATALOGUE.columns)
         widths.append(found.upper[0, at] - found.lower[0, at])
     assert widths[1] > 1.2 * widths[0]
+
+
+def drawn_twice(rng, is_good: bool) -> Amendments:
+    """An answer of which few like it were drawn at first, and half of all by `ragmon judge`."""
+    first, again = (0.05 if is_good else 0.5), 0.5
+    both = 1.0 - (1.0 - first) * (1.0 - again)
+    was_drawn, is_drawn = rng.random() < first, rng.random() < again
+    verdicts = ()
+    if was_drawn or is_drawn:
+        chance = first if was_drawn else both  # as it was when the judge was asked
+        fields = {"query_id": "q", "score": float(is_good)}
+        verdicts = (
+            Verdict(judge="tone", probability=chance, **fields),
+            Verdict(judge="own", **fields),  # it reads every answer
+        )
+    draw = Draw(query_id="q", probability=both, proxy=0.5, drawn=bool(verdicts))
+    return Amendments(verdicts=verdicts, draw=draw)
+
+
+def test_answers_that_were_drawn_in_two_rounds_stand_for_the_same_ones():
+    """Four in five are good; by the chances of the first round 85 % were, with 95 % confidence."""
+    rng = np.random.default_rng(0)
+    kept = verdict_sums.layout((1,), ("tone", "own"))
+    known = [drawn_twice(rng, bool(at % 5)) for at in range(4_000)]
+    rows = verdict_sums.observe([ANSWERED] * len(known), known, kept, ("tone",)).rows.sum(axis=0)
+    shared, scored = (part[None] for part in kept.by_custom(rows, "tone"))
+    estimate_ = judged_estimate.estimate(shared, scored)
+    assert estimate_.mean[0] == pytest.approx(0.8, abs=0.03)
+    assert estimate_.lower[0] < 0.8 < estimate_.upper[0]
+    shared, scored = (part[None] for part in kept.by_custom(rows, "own"))
+    seen = [verdict.score for each in known for verdict in each.verdicts if verdict.judge == "own"]
+    assert judged_estimate.estimate(shared, scored).mean[0] == pytest.approx(np.mean(seen))

@@ -1,5 +1,6 @@
 """Settings of a custom judge, as under ``judge.custom``, and its scales."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
@@ -137,6 +138,10 @@ def score_of(value: object, scale: Scale) -> float:
     low, high = (1.0, 5.0) if scale == "1-5" else (0.0, 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"returned {type(value).__name__}; scale {scale} needs a number")
-    if not low <= value <= high:
-        raise ValueError(f"returned {value:g}, which is not within {low:g} to {high:g}")
-    return (float(value) - low) / (high - low)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not low <= number <= high:
+        raise ValueError(f"returned {number:g}, which is not within {low:g} to {high:g}")
+    return (number - low) / (high - low)

@@ -105,7 +105,17 @@ def test_what_a_function_returns_becomes_a_score(value, scale, score):
 
 @pytest.mark.parametrize(
     ("value", "scale"),
-    [(0, "1-5"), (6, "1-5"), (True, "0-1"), (1, "yes-no"), (float("nan"), "0-1"), ("5", "1-5")],
+    [
+        (0, "1-5"),
+        (6, "1-5"),
+        (True, "0-1"),
+        (1, "yes-no"),
+        (float("nan"), "0-1"),
+        ("5", "1-5"),
+        pytest.param(10**400, "1-5", id="more than a float holds"),
+        pytest.param(-(10**400), "0-1", id="less than one"),
+        (-(10**400), "0-1"),
+    ],
 )
 def test_what_is_off_the_scale_is_no_score(value, scale):
     with pytest.raises(ValueError, match="returned"):
