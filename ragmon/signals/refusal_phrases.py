@@ -7,6 +7,7 @@ text takes linear time, and the patterns run only where RE2 finds that one of th
 
 import functools
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -334,6 +335,8 @@ def _may_decline(opening: str) -> bool:
 
 
 def _opening(start: str) -> str:
+    if not start.isascii():
+        start = unicodedata.normalize("NFC", start)  # as the phrases are
     return " " + start.lower().replace("’", "'")
 
 

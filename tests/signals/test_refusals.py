@@ -2,6 +2,7 @@
 
 import random
 import time
+import unicodedata
 from collections import Counter
 
 import numpy as np
@@ -64,6 +65,15 @@ def test_precision_and_recall_on_answers_written_for_it():
 )
 def test_what_declines_is_short_and_opens_so(answer, expected):
     assert declines(answer) is expected
+
+
+def test_refusals_with_accents_written_apart_are_seen():
+    texts = [text for _, _, text in examples()]
+    apart = [unicodedata.normalize("NFD", text[:180]) for text in texts]
+    composed = [unicodedata.normalize("NFC", text[:200]) for text in apart]
+    assert any(one != other for one, other in zip(apart, composed, strict=True))
+    near = [text for text in apart if len(text) <= 200]
+    assert decline_each(near) == decline_each([unicodedata.normalize("NFC", each) for each in near])
 
 
 def test_many_answers_at_once_decline_as_each_by_itself():

@@ -100,9 +100,12 @@ def _version(module: str, options: Options) -> str:
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise in the block once it has run for so long."""
+    """Raise in the block once it has run for so long, and after one that goes on all the same."""
+    is_over = False
 
     def end(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal is_over
+        is_over = True
         raise _TimeLimitError
 
     before = signal.signal(signal.SIGALRM, end)
@@ -112,6 +115,8 @@ def _time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+    if is_over:
+        raise _TimeLimitError
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Language of a text, as far as needed to refuse comparing two languages by words."""
 
+import unicodedata
+
 from ragmon.judges.grounding.lexicon import STOP_WORDS
 from ragmon.judges.grounding.words import TOKEN
 
@@ -45,7 +47,8 @@ _SCRIPTS = (
 
 def language_of(text: str) -> str | None:
     """A language code, or a script where that says enough; None if the text does not tell."""
-    tokens = TOKEN.findall(text[:_SAMPLE_CHARACTERS].lower())
+    sample = unicodedata.normalize("NFC", text[:_SAMPLE_CHARACTERS])  # as the words above are
+    tokens = TOKEN.findall(sample.lower())
     hits: dict[str, float] = {"en": 0.0}
     for token in tokens:
         if token in _LANGUAGES_OF:

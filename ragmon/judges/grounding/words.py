@@ -19,9 +19,10 @@ from ragmon.judges.grounding.lexicon import (
     STOP_WORDS,
 )
 
+_MARKS = "[\u0300-\u036f\u064b-\u065f]"  # of accents that are characters of their own (NFD)
 TOKEN = re.compile(
     r"\d+(?:[.,]\d+)*(?:st|nd|rd|th|s)?(?![^\W_])"  # 3  1,000  6.15.0  21st  1990s
-    r"|[^\W_]+(?:['’][^\W_]+)*"
+    rf"|[^\W_]+(?:(?:['’]|{_MARKS}{{1,30}}['’]?)[^\W_]+)*{_MARKS}{{0,30}}"
 )
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)*)(?:st|nd|rd|th|s)?")
 _BREAK = re.compile(r"(?<=[.!?])([\"'”’)\]]*)\s+(?=[\"'“‘(\[*•-]?[^\W_a-z])|\n")
@@ -134,6 +135,8 @@ def _plain_number(word: str) -> str | None:
     if match is None:
         return None
     digits = match[1].replace(",", "")
+    if not digits.isascii():  # of another script
+        digits = "".join(char if char == "." else str(unicodedata.decimal(char)) for char in digits)
     if digits.count(".") == 1:
         digits = digits.rstrip("0").rstrip(".")
     return digits.lstrip("0") or "0"

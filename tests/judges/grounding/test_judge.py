@@ -1,6 +1,7 @@
 """The embedded judge: what it doubts, what it refuses to judge, what it guarantees."""
 
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -262,3 +263,36 @@ def test_the_artefact_tells_where_it_comes_from():
     assert artefact.provenance.script.endswith(".py")
     assert sum(artefact.weights.values()) == pytest.approx(1.0, abs=1e-3)
     assert min(artefact.weights.values()) >= 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Die Gebühr für die Rückgabe beträgt 24 Euro und fällt für Geräte in Österreich an.",
+        "La garantie dure deux années et couvre l'écran réparé à Orléans.",
+        "Gwarancja trwa 24 miesiące i obejmuje także łódź oraz żółtą część.",
+        "A garantia não é válida após a avaliação técnica.",
+        "보증 기간은 24개월이며 배터리를 포함합니다.",
+    ],
+)
+def test_accents_written_apart_are_the_same_text(judge, text):
+    """What macOS and many PDF files write (NFD) was taken for other words, whose score was 0.2."""
+    composed, apart = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    scores = {
+        judge.score("?", answer, [chunk]).score
+        for answer in (composed, apart)
+        for chunk in (composed, apart)
+    }
+    assert len(scores) == 1
+    assert scores.pop() > 0.6
+
+
+def test_digits_of_another_script_are_the_same_number(judge):
+    def score(answer, context):
+        text = f"الضمان {answer} شهرا ويشمل البطارية"
+        return judge.score("?", text, [f"الضمان {context} شهرا ويشمل البطارية والشاشة"]).score
+
+    right, wrong = score("24", "24"), score("36", "24")
+    assert right > wrong + 0.1
+    assert (score("٢٤", "24"), score("24", "٢٤")) == (right, right)
+    assert (score("٣٦", "24"), score("36", "٢٤")) == (wrong, wrong)

@@ -1,5 +1,7 @@
 """Two writings of one word are one term; a text falls into the sentences a reader sees."""
 
+import time
+
 import pytest
 
 from ragmon.judges.grounding import words
@@ -109,3 +111,11 @@ def test_what_is_remembered_is_bounded_in_characters():
     assert sum(map(len, vocabulary)) == 0
     assert vocabulary["longest" + "x" * 57].stem
     assert len(vocabulary) == 1
+
+
+def test_a_row_of_accents_costs_no_more_than_other_text():
+    text = "a" + "\u0300\u0327" * 100_000 + " b" * 10
+    began = time.process_time()
+    tokens = words.TOKEN.findall(text)
+    assert [words.fold(token) for token in tokens] == ["a", *"b" * 10]
+    assert time.process_time() - began < 0.5
