@@ -70,7 +70,9 @@ class Network:
             more = {name: torch.tensor([value] * len(rows)) for name, value in inputs.items()}
             more = {name: value.to(self._model.device) for name, value in more.items()}
             with torch.inference_mode():
-                logits = self._model(**batch, **more).logits.float().cpu()
+                logits = self._model(**batch, **more).logits.float()
+                _wait(logits.device)
+                logits = logits.cpu()
             yield from zip(numbers, logits, strict=True)
 
 
@@ -164,3 +166,11 @@ class NliNetwork(Network):
 def _in_order(count: int, scores: Iterable[tuple[int, PairScore]]) -> list[PairScore]:
     by_number = dict(scores)
     return [by_number[number] for number in range(count)]
+
+
+def _wait(device: torch.device) -> None:
+    """Sleep until the GPU is done; copying its results would turn a core idly until then."""
+    if device.type == "cuda":
+        done = torch.cuda.Event(blocking=True)
+        done.record()
+        done.synchronize()

@@ -1,6 +1,7 @@
 """Models of the published architectures, scored as their authors' own code scores them."""
 
 import json
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ transformers = pytest.importorskip("transformers", reason=REASON)
 from ragmon.judges.local.loading import load  # noqa: E402
 from ragmon.judges.local.options import ModelLoadError, Options  # noqa: E402
 from ragmon.judges.worker import AnswerToRead  # noqa: E402
+from tests.benchmarks import local_judge  # noqa: E402
 from tests.support import tiny_models  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of other people's libraries
@@ -223,3 +225,14 @@ def test_code_that_comes_with_a_model_is_not_run(tmp_path):
     (tmp_path / "model" / "own.py").write_text("raise SystemExit('it was run')")
     with pytest.raises(ModelLoadError):
         load(Options(kind="nli", model=str(tmp_path / "model")))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")
+def test_scores_of_a_gpu_are_waited_for_asleep():
+    torch.manual_seed(1)
+    judge, _ = local_judge.hhem("cuda", 16)
+    cases = [CASE._replace(chunks=CHUNKS * 12)] * 64
+    judge.judge(cases[:16])  # loads the GPU's libraries
+    began, cpu = time.perf_counter(), time.process_time()
+    judge.judge(cases)
+    assert time.process_time() - cpu < 0.8 * (time.perf_counter() - began)
