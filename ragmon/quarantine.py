@@ -23,7 +23,7 @@ AGES = frozenset({"too_old", "future"})
 REASONS: dict[Stage, tuple[str, ...]] = {
     "decode": ("invalid", "malformed", "damaged", "too_large"),
     "map": ("defect", "timeout", "killed"),
-    "judge": ("judge_crashed", "judge_hung", "judge_too_long", "judging_defect"),
+    "judge": ("judge_crashed", "judge_hung", "judge_too_long", "judging_defect", "bad_prompt"),
     "send": ("dead_letter",),
 }
 """The usual reasons of each stage, whose counters are there from the start."""

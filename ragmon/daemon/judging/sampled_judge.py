@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.daemon.judging import verdicts
+from ragmon.daemon.judging.failure_log import BAD_PROMPT, FailureLog
 from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.session_turns import Earlier, no_turns
 from ragmon.daemon.judging.shared_budget import NAME, SharedBudget
@@ -116,11 +117,10 @@ class SampledJudge:
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._under_way: set[int] = set()
         self._tried: dict[int, Tried] = {}
-        self._is_paused = False  # the endpoint is, and that was logged
-        self._pause_lock = threading.Lock()
         self._turn = threading.Lock()
         self._stop = threading.Event()
         self._log = structlog.get_logger("judging")
+        self._failure_log = FailureLog(self._log, judge.opens_in)
         self.loops = [
             Loop(f"judge-{number}", self._work, self._log, options=_LOOP)
             for number in range(options.threads)
@@ -292,7 +292,7 @@ class SampledJudge:
         got = ask(self.case_of(record))
         self._metrics.observe_seconds(judge, self._clock.monotonic() - started)
         self._metrics.add_usage(judge, got.tokens.prompt, got.tokens.completion, got.cost_usd)
-        self._log_pause(got)
+        self._failure_log.note(judge, got)
         if isinstance(got, Failure):
             self._metrics.failed(judge, got.cause or got.reason)
         return got
@@ -309,7 +309,8 @@ class SampledJudge:
         """Ask the judge, then the custom ones; a failure that may pass tries all of them again.
 
         What was answered before comes from the cache then. What a defect may have cost stays in
-        the budget as spent.
+        the budget as spent. A prompt that cannot be used holds up no other judge: the answer goes
+        to the quarantine.
         """
         graded: list[Verdict] = []
         quarantined: list[QuarantinedItem] = []
@@ -334,6 +335,8 @@ class SampledJudge:
                 if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
                     self._settle(task, cost_usd)
                     return
+                if isinstance(got, Failure) and got.reason == BAD_PROMPT:
+                    quarantined.append(self._unread(task, judge, got))
             graded.append(verdict)
         self._settle(task, cost_usd)
         self._tried.pop(task.sequence, None)
@@ -350,17 +353,10 @@ class SampledJudge:
         cause = (DEFECT, explain(error, self._options.text))
         return answer_item(self._clock.now(), query_id, judge, cause)
 
-    def _log_pause(self, got: Judgement | Failure) -> None:
-        """Log once an outage why the endpoint is left alone."""
-        with self._pause_lock:
-            if isinstance(got, Judgement):
-                self._is_paused = False
-                return
-            reason = got.cause or got.reason
-            if self._is_paused or reason == "circuit_open" or self._judge.opens_in() <= 0:
-                return
-            self._is_paused = True
-        self._log.warning("judge_paused", reason=reason, detail=got.detail)
+    def _unread(self, task: Task, judge: str, failure: Failure) -> QuarantinedItem:
+        """The entry of an answer that a custom judge's prompt kept from being graded."""
+        cause = (failure.reason, failure.detail)
+        return answer_item(self._clock.now(), task.record.query_id, judge, cause)
 
     def _tries_again(self, sequence: int) -> bool:
         times = self._tried[sequence].times + 1 if sequence in self._tried else 1

@@ -35,7 +35,7 @@ REASONS: dict[Reason, bool] = {
     "truncated": False,
     "malformed": False,
     "unjudgeable": False,
-    "bad_prompt": True,
+    "bad_prompt": False,
 }
 """Reasons for a missing judgement; True where asking again later may help."""
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from ragmon.alerts.remedies import name_of
 from ragmon.alerts.sentences import sentence
@@ -130,6 +131,34 @@ def test_a_prompt_is_read_again_for_every_answer(tmp_path, tone):
         )  # fmt: skip
     assert first != second
     assert "severely" in llm.chats[-1].prompt
+
+
+def test_a_prompt_that_breaks_holds_no_other_judge_up(tmp_path, tone):
+    (tmp_path / "polite.txt").write_text("Task: say whether it is polite: $answer")
+    polite = {"name": "polite", "prompt_file": str(tmp_path / "polite.txt"), "scale": "yes-no"}
+    with (
+        capture_logs() as logs,
+        serving() as llm,
+        running(tmp_path / "data", **asking(llm, tone, polite)) as site,
+    ):
+        (tmp_path / "tone.txt").write_text("Task: grade the tone.")
+        site.post("/v1/queries", [answered(1), answered(2)])
+        eventually(lambda: outcomes(site, "polite", "scored") == 2, "the others graded", 30.0)
+        entries = site.get("/v1/quarantine?stage=judge").json["entries"]
+        failed = outcomes(site, "tone", "bad_prompt")
+        (tmp_path / "tone.txt").write_text("Task: grade the tone of $answer.")
+        for entry in entries:
+            site.post(f"/v1/quarantine/{entry['id']}/retry", b"")
+        eventually(lambda: outcomes(site, "tone", "scored") == 2, "graded after all", 30.0)
+    assert failed == 2
+    assert {(entry["name"], entry["reason"]) for entry in entries} == {
+        ("q1", "bad_prompt"),
+        ("q2", "bad_prompt"),
+    }
+    assert "tone.txt has no $answer" in entries[0]["error"]
+    (said,) = [each for each in logs if each["event"] == "custom_prompt_unusable"]
+    assert said["judge"] == "tone"
+    assert "has no $answer" in said["detail"]
 
 
 def test_a_failed_question_is_counted_and_never_a_score(tmp_path, tone):
