@@ -55,7 +55,7 @@ def hhem(device, batch):
 
 
 def minicheck(device, batch):
-    """MiniCheck on T5 large, encoder and decoder, 783 million weights."""
+    """MiniCheck on T5 large, encoder and decoder, 750 million weights."""
     tokenizer = tiny_models.tokenizer(None, "</s>", "</s>", pad="<pad>")
     sizes = {"d_model": 1_024, "d_ff": 2_816, "num_layers": 24, "num_heads": 16, "d_kv": 64}
     shape = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
